@@ -59,12 +59,14 @@ class Budget(Section):
 
 class HostConfig(Section):
     """Where environments run: how many host processes for each environment, how many instances in each (None: by
-    pool and capability), memory in MB a host may use, and `inline` to run them in this process for a debugger."""
+    pool and capability), memory in MB a host may use, `inline` to run them in this process for a debugger, and
+    `pass_variables`: names of environment variables a host may see although they look like credentials."""
 
     count: int = Field(default=1, ge=1)
     instances: int | None = Field(default=None, ge=1)
     memory_mb: int | None = Field(default=4096, ge=64)
     inline: bool = False
+    pass_variables: tuple[str, ...] = ()
 
 
 class RolloutConfig(Section):

@@ -204,6 +204,7 @@ def host_pool(name: str, entry: EnvironmentEntry, config: RolloutConfig) -> Host
         step_timeout=config.deadlines.environment,
         memory_limit_mb=hosts.memory_mb,
         options=dict(config.options.get(name, {})),
+        pass_variables=hosts.pass_variables,
     )
 
 

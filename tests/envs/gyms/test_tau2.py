@@ -46,7 +46,21 @@ def test_the_customer_tells_its_wishes_answers_confirms_and_hangs_up():
         customer.reply("And the reservation number, do you remember it?") or ""
     )
     assert customer.reply("Shall I go ahead and cancel it?") == "Yes, please go ahead."
-    assert customer.reply("It is cancelled. Is there anything else?") is None
+    assert customer.reply("It is cancelled. Do you agree to a voucher?") == "Yes, please go ahead."
+    assert customer.reply("It is on its way. Is there anything else?") is None
+
+
+def test_the_customer_bears_one_remark_but_not_two_in_a_row():
+    customer = ScriptedCustomer(_scenario(task_instructions="."))
+    assert customer.reply("One moment.") == "Thank you. Please go on."
+    assert "ada_berg_1" in (customer.reply("What is your user id?") or "")
+    assert customer.reply("One moment.") == "Thank you. Please go on."
+    assert customer.reply("I am still looking.") is None
+
+
+def test_the_customer_gives_up_on_a_question_asked_for_the_third_time():
+    customer = ScriptedCustomer(_scenario(task_instructions=None))
+    assert [customer.reply("What is your user id?") is None for _ in range(3)] == [False, False, True]
 
 
 def test_the_customer_hangs_up_when_transferred_and_never_talks_for_ever():

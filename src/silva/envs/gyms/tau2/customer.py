@@ -5,8 +5,8 @@
 
 The scripted customer says what the scenario lets it know and want: first the reason for calling and what it knows, at
 its next turn its further instructions, then an answer to each question by the sentences of the scenario that share
-most words with it, "yes" to a request for confirmation, and it hangs up when nothing is left to say or ask. It is the
-same every time and needs no model, but it reveals more and haggles less than a person would, and cannot act on an
+most words with it, "yes" to a request for confirmation, and it hangs up when asked whether there is anything else, when told things twice
+in a row without being asked anything, or when it would say the same thing a third time. It is the same every time and needs no model, but it reveals more and haggles less than a person would, and cannot act on an
 instruction such as "if the agent offers a refund, refuse": **its scores are not comparable to the leaderboard's.**
 
 The model customer is the benchmark's: its guidelines and the scenario as system prompt, the conversation with roles
@@ -31,6 +31,9 @@ STOP_WORDS = ("###STOP###", "###TRANSFER###", "###OUT-OF-SCOPE###")
 
 REPLIES = 20
 """The scripted customer hangs up after so many replies."""
+
+CONSENT = "Yes, please go ahead."
+GO_ON = "Thank you. Please go on."
 
 GREETING = "Hi! How can I help you today?"
 """The benchmark's first agent message, which the customer answers."""
@@ -102,27 +105,29 @@ class ScriptedCustomer:
         self._reason = first_person(told.reason_for_call)
         self._known = first_person(told.known_info or "")
         self._unknown = first_person(told.unknown_info or "")
-        self._wishes = first_person(told.task_instructions or "")
+        wishes = told.task_instructions or ""
+        self._wishes = first_person(wishes) if _words(wishes) else ""  # some are a lone full stop
         everything = " ".join((self._known, self._reason, self._wishes))
         self._sentences = [s for s in re.split(r"(?<=[.!?])\s+", everything) if s]
         self._wishes_told = not self._wishes
         self._replies = 0
-        self._last = ""
+        self._last: str | None = ""
+        self._same = 0
 
     def opening(self) -> str:
         """The reason for the call and what the customer knows."""
         return f"{self._reason} {self._known}".strip()
 
     def reply(self, words: str) -> str | None:
-        """Further wishes once, then answers; None when there is nothing left, or after 20 replies."""
+        """Further wishes once, then answers; None when it hangs up, at the latest after 20 replies."""
         self._replies += 1
         if self._replies > REPLIES or _TRANSFER.search(words):
             return None
         answer = self._answer(words)
-        if answer is None or answer == self._last:
-            return None  # said once already: the customer sees no progress
+        self._same = self._same + 1 if answer == self._last else 0
         self._last = answer
-        return answer
+        patience = {CONSENT: REPLIES, GO_ON: 0}.get(answer or "", 1)
+        return None if self._same > patience else answer  # over and over the same: no progress
 
     def _answer(self, words: str) -> str | None:
         asks = "?" in words
@@ -132,9 +137,11 @@ class ScriptedCustomer:
             found = self._recall(words) if asks and not confirms else ""
             return f"{found} {self._wishes}".strip()
         if confirms:
-            return "Yes, please go ahead."
-        if not asks or _MORE.search(words):
+            return CONSENT
+        if _MORE.search(words):
             return None
+        if not asks:
+            return GO_ON
         return self._recall(words) or "I do not know more than I have told you."
 
     def _recall(self, words: str) -> str:
