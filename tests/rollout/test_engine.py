@@ -113,7 +113,10 @@ async def test_the_runs_token_budget_stops_it_and_resume_goes_on(tmp_path):
 async def test_a_model_that_refuses_is_filed_under_the_model(tmp_path):
     script = Script(rules=(Rule(fault=Fault(kind="status", status=400, message="tools are not supported here")),))
     async with ScriptedServer(script) as server:
-        _, trajectory = await one(config(tmp_path, model=f"{server.url}#scripted", tasks={"limit": 1}))
+        settings = config(tmp_path, model=f"{server.url}#scripted", tasks={"limit": 1})
+        with pytest.raises(UnreachableError, match="tools are not supported here"):
+            await run_rollout(settings)
+    (trajectory,) = Lake.open(settings.lake, mode="read").trajectories(run_id="r")
     failure = trajectory.outcome.failure
     assert failure.boundary is Boundary.MODEL and "tools are not supported here" in failure.message
 

@@ -55,3 +55,27 @@ def test_only_an_unbroken_line_of_model_failures_is_hopeless():
         assert not ledger.hopeless
         ledger.add(ended(index, failed(Boundary.MODEL)))
     assert ledger.hopeless
+
+
+def test_a_run_that_met_only_a_missing_model_is_fruitless_and_a_full_context_is_not_that():
+    gone = Ledger(Budget(), [ended()])
+    assert not gone.fruitless
+    gone.add(ended(1, failed(Boundary.MODEL)))
+    assert gone.fruitless
+    gone.add(ended(2))
+    assert not gone.fruitless
+    full = Ledger(Budget(), [])
+    outcome = Outcome(
+        status=Status.FAILED, failure=Failure(boundary=Boundary.MODEL, code="model.context_length", message="m")
+    )
+    full.add(ended(3, outcome))
+    assert not full.fruitless
+
+
+def test_the_time_between_a_stop_and_its_resume_is_not_the_runs():
+    earlier = [
+        ended(0, started=10.0, finished=20.0),
+        ended(1, started=15.0, finished=25.0),
+        ended(2, started=90_000.0, finished=90_001.0),
+    ]
+    assert 16.0 <= Ledger(Budget(), earlier).seconds < 17.0

@@ -18,9 +18,7 @@ class Ledger:
     def __init__(self, budget: Budget, earlier: list[Trajectory]) -> None:
         self._budget = budget
         self._clock = time.monotonic()
-        self._earlier_seconds = 0.0
-        if earlier:
-            self._earlier_seconds = max(t.finished for t in earlier) - min(t.started for t in earlier)
+        self._earlier_seconds = _busy_seconds(earlier)
         self.usage = NO_USAGE
         self.ended = 0
         self.turns = 0
@@ -29,9 +27,10 @@ class Ledger:
         self.failures: Counter[str] = Counter()
         self.last_model_failure = ""
         self._model_failures = 0
+        self._attempts = 0
         for trajectory in earlier:
             self.add(trajectory)
-        self._model_failures = 0
+        self._model_failures = self._attempts = 0
         self.before = self.ended
 
     def add(self, trajectory: Trajectory) -> None:
@@ -39,10 +38,11 @@ class Ledger:
         self.usage = self.usage + trajectory.usage
         self.turns += trajectory.turns
         outcome = trajectory.outcome
-        at_model = outcome.failure is not None and outcome.failure.boundary is Boundary.MODEL
-        if at_model and outcome.failure is not None:
+        self._attempts += 1
+        failure = outcome.failure
+        if failure is not None and failure.boundary is Boundary.MODEL and failure.code != "model.context_length":
             self._model_failures += 1
-            self.last_model_failure = outcome.failure.message
+            self.last_model_failure = failure.message
         else:
             self._model_failures = 0
         if trajectory.superseded:
@@ -70,6 +70,11 @@ class Ledger:
         """Whether only model failures have come for `HOPELESS_AFTER` episodes in a row."""
         return self._model_failures >= HOPELESS_AFTER
 
+    @property
+    def fruitless(self) -> bool:
+        """Whether this process saw episodes end, every one of them at a model that could not be had."""
+        return 0 < self._attempts == self._model_failures
+
     def overdrawn(self, more: Usage = NO_USAGE) -> Failure | None:
         """The budget failure that further turns would be, or None while there is budget."""
         used = self.usage + more
@@ -87,3 +92,12 @@ class Ledger:
                     message=f"the run's budget of {limit:g} {name} is spent ({spent:g}): raise it and --resume",
                 )
         return None
+
+
+def _busy_seconds(earlier: list[Trajectory]) -> float:
+    # The union of the episodes' spans: the night between a stop and its resume is no time of the run.
+    total, until = 0.0, 0.0
+    for start, end in sorted((t.started, t.finished) for t in earlier):
+        total += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return total

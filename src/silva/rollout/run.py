@@ -128,7 +128,7 @@ async def _close_books(lake: Lake, result: RunResult, scheduler: Scheduler, ledg
     overdrawn = ledger.overdrawn()
     if result.remaining and overdrawn is not None:
         result.stopped = overdrawn.message
-    elif result.remaining and ledger.hopeless:
+    elif ledger.fruitless or (result.remaining and ledger.hopeless):
         result.stopped = "model"
     elif result.remaining and scheduler.draining:
         result.stopped = "interrupted"

@@ -5,8 +5,9 @@
 
 The scripted customer says what the scenario lets it know and want: first the reason for calling and what it knows, at
 its next turn its further instructions, then an answer to each question by the sentences of the scenario that share
-most words with it, "yes" to a request for confirmation, and it hangs up when asked whether there is anything else, when told things twice
-in a row without being asked anything, or when it would say the same thing a third time. It is the same every time and needs no model, but it reveals more and haggles less than a person would, and cannot act on an
+most words with it, "yes" to a request for confirmation. It hangs up when asked whether there is anything else, when
+told things twice in a row without being asked anything, or when it would say the same thing a third time. It is the
+same every time and needs no model, but it reveals more and haggles less than a person would, and cannot act on an
 instruction such as "if the agent offers a refund, refuse": **its scores are not comparable to the leaderboard's.**
 
 The model customer is the benchmark's: its guidelines and the scenario as system prompt, the conversation with roles
