@@ -25,9 +25,38 @@ def figures(folder: Path) -> str:
     """The results in a folder as Markdown; a `.md` beside a `.json` of the same name is its better telling."""
     texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.md"))}
     for path in sorted(folder.glob("*.json")):
-        if path.stem not in texts:
-            texts[path.stem] = f"## {path.stem.replace('_', ' ')}\n\n" + table(json.loads(path.read_text("utf-8")))
+        if path.stem not in texts and not path.stem.endswith(".quick"):
+            texts[path.stem] = section(path.stem, json.loads(path.read_text("utf-8")))
     return "\n\n".join(texts[name] for name in sorted(texts)) or ABSENT
+
+
+def section(name: str, record: dict[str, Any]) -> str:
+    """One result: its question, its bar and whether it holds, its table, and the command that made it."""
+    if "rows" not in record:
+        return f"## {name.replace('_', ' ')}\n\n{table(record)}"
+    machine, versions = record["machine"], record["versions"]
+    verdict = "holds" if record["holds"] else "**does not hold**"
+    said = ", ".join(f"{package} {version}" for package, version in versions.items())
+    return "\n\n".join(
+        (
+            f"## {name.replace('_', ' ')}",
+            f"{record['question']}.",
+            _rows(record["rows"]),
+            f"Bar: {record['bar']}. Measured {_cell(record['ratio'])}: {verdict}.",
+            f"`python benchmarks/{record['benchmark']}.py`, {record['date']}, {machine['cores']} cores, load "
+            f"{machine['load_before']} before; {said}.",
+        )
+    )
+
+
+def _rows(rows: list[dict[str, Any]]) -> str:
+    columns = list(rows[0])
+    lines = [
+        "| " + " | ".join(column.replace("_", " ") for column in columns) + " |",
+        "|" + "---|" * len(columns),
+        *("| " + " | ".join(_cell(row[column]) for column in columns) + " |" for row in rows),
+    ]
+    return "\n".join(lines)
 
 
 def table(value: Any) -> str:
@@ -49,6 +78,10 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 def _cell(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
     text = ", ".join(map(str, value)) if isinstance(value, list) else str(value)
     return text.replace("|", "\\|").replace("\n", " ")

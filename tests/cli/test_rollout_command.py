@@ -82,6 +82,14 @@ def test_a_config_file_and_overrides_are_one_configuration(tmp_path: Path) -> No
     assert len(Lake.open(tmp_path / "lake", mode="read").trajectories(run_id="t")) == 2
 
 
+def test_a_run_without_a_name_is_called_by_the_clock(tmp_path: Path) -> None:
+    done = silva(tmp_path, "rollout", "--env", "arithmetic", "--policy", "expert", "--limit", "1", "--json")
+    assert done.returncode == Exit.OK, done.stderr
+    assert re.fullmatch(r"run-\d{8}-\d{6}", json.loads(done.stdout)["run"])
+    lost = silva(tmp_path, "rollout", "--env", "arithmetic", "--policy", "expert", "--resume")
+    assert "--run" in one_line(lost, Exit.USAGE)
+
+
 def test_ctrl_c_drains_and_resume_asks_only_for_the_rest(tmp_path: Path, server: ScriptedServer) -> None:
     words = ["rollout", "--run", "r", "--model", f"{server.url}#scripted", *EIGHT]
     with subprocess.Popen(command(*words), cwd=tmp_path, stderr=subprocess.PIPE, text=True) as running:

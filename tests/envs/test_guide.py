@@ -19,9 +19,15 @@ TEXT = GUIDE.read_text()
 
 @pytest.fixture
 def guess(tmp_path):
-    (block,) = re.findall(r'```python title="guess.py"\n(.*?)```', TEXT, re.DOTALL)
-    (tmp_path / "guess.py").write_text(block)
+    blocks = re.findall(r'```python title="guess.py(?:, continued)?"\n(.*?)```', TEXT, re.DOTALL)
+    assert len(blocks) == 2
+    (tmp_path / "guess.py").write_text("\n".join(blocks))
     return Registry.load().entry(f"{tmp_path / 'guess.py'}:Guess")
+
+
+def test_the_environment_shown_is_as_short_as_its_heading_says():
+    (block,) = re.findall(r'```python title="guess.py"\n(.*?)```', TEXT, re.DOTALL)
+    assert len([line for line in block.splitlines() if line.strip()]) <= 27
 
 
 async def test_the_environment_shown_scores_as_it_should(guess):

@@ -7,9 +7,11 @@ import msgspec
 import pytest
 
 from silva.models import Endpoint, ModelError, Request, Sampling
+from silva.models import body as written
+from silva.models.body import Bodies
 from silva.models.scripted import Answer, Latency, Rule, Script, When
 from silva.models.scripted.answer import Call
-from silva.models.wire import WireError, decode_reply, encode_request
+from silva.models.wire import WireError, decode_reply
 from silva.tree import ImagePart, Message, ThinkingPart, Tool, assistant, system, tool_result, user
 from silva.tree import call as tool_call
 
@@ -102,7 +104,7 @@ async def test_a_session_reaches_the_server_whatever_its_name(room) -> None:
 def test_a_request_is_written_as_the_format_wants_it() -> None:
     picture = b"\x89PNG"
     body = msgspec.json.decode(
-        encode_request(
+        Bodies(Endpoint(url="http://h", model="m", max_tokens_field="max_completion_tokens")).write(
             Request(
                 messages=(
                     user("look", ImagePart(hash="abc", media_type="image/png")),
@@ -113,8 +115,7 @@ def test_a_request_is_written_as_the_format_wants_it() -> None:
                 tools=(Tool(name="f", description="d"),),
                 sampling=Sampling(temperature=0.0, max_tokens=5, stop=("x",), tool_choice="f", extra={"min_p": 0.1}),
                 images={"abc": picture},
-            ),
-            Endpoint(url="http://h", model="m", max_tokens_field="max_completion_tokens"),
+            )
         )
     )
     look, called, result, _ = body["messages"]
@@ -125,6 +126,17 @@ def test_a_request_is_written_as_the_format_wants_it() -> None:
     assert body["temperature"] == 0.0 and body["max_completion_tokens"] == 5 and body["stop"] == ["x"]
     assert body["tool_choice"] == {"type": "function", "function": {"name": "f"}} and body["min_p"] == 0.1
     assert not {"top_p", "seed", "logprobs", "stream", "return_token_ids", "max_tokens"} & body.keys()
+
+
+def test_what_was_written_once_is_written_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(written, "MOST_KEPT", 200)  # so that it is let go several times on the way
+    endpoint, kept, said = Endpoint(url="http://h", model="m"), None, []
+    tools = (Tool(name="f", description="d", parameters={"type": "object", "properties": {"a": {}}}),)
+    kept = Bodies(endpoint)
+    for turn in range(40):
+        said.append(user(f"question {turn}") if turn % 2 else assistant(f"answer {turn}", tool_call("f", {"a": turn})))
+        request = Request(messages=tuple(said), tools=tools)
+        assert kept.write(request) == Bodies(endpoint).write(request)
 
 
 async def test_an_image_without_its_bytes_is_refused_before_it_is_sent(room) -> None:

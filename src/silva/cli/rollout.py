@@ -25,7 +25,7 @@ def rollout(
     ] = None,
     config: Annotated[Path | None, typer.Option("--config", "-c", help="YAML or TOML file.")] = None,
     env: Annotated[list[str] | None, typer.Option(help="Environment; repeat for several (silva envs list).")] = None,
-    run: Annotated[str | None, typer.Option(help="Name of the run in the lake.")] = None,
+    run: Annotated[str | None, typer.Option(help="Name of the run in the lake; by the clock if none.")] = None,
     model: Annotated[
         str | None, typer.Option(help="local, scripted:FILE, http(s)://HOST/v1#NAME, openai:NAME.")
     ] = None,
@@ -69,6 +69,8 @@ def rollout(
     settings = load(RolloutConfig, config, [*dotted, *(overrides or [])])
     if retry_failed and not resume:
         raise UsageError("--retry-failed goes with --resume")
+    if resume and "run" not in settings.model_fields_set:
+        raise UsageError("--resume needs the name of the run: --run NAME (silva trees list shows them)")
     console = Console(stderr=True)
     if dry_run:
         _dry_run(settings, as_json)

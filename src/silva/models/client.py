@@ -1,8 +1,8 @@
 """A client for any OpenAI-compatible endpoint.
 
-    Request ─▶ wire.encode_request ─▶ POST ─▶ wire.decode_reply ─▶ Completion
-                                       │  what went wrong ─▶ Failures ─▶ Retry: wait and again, or raise ModelError
-                                       └─ the request's deadline stands over all of it
+    Request ─▶ Bodies.write ─▶ POST ─▶ wire.decode_reply ─▶ Completion
+                               │  what went wrong ─▶ Failures ─▶ Retry: wait and again, or raise ModelError
+                               └─ the request's deadline stands over all of it
 
 One keep-alive pool without a limit: how many calls are in flight is the scheduler's decision, not the client's.
 """
@@ -21,13 +21,14 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from silva.models.body import Bodies
 from silva.models.endpoint import Endpoint
 from silva.models.errors import ModelError
 from silva.models.failure import Failures, error_message
 from silva.models.model import Completion, Delta, Request
 from silva.models.retry import Retry
 from silva.models.stream import Assembly, events
-from silva.models.wire import Reported, WireError, decode_reply, encode_request
+from silva.models.wire import Reported, WireError, decode_reply
 
 SESSION_HEADER = "X-Session-ID"
 """Names the trajectory a call belongs to: routers use it for affinity, the scripted server for its rules."""
@@ -64,6 +65,7 @@ class Client:
         self._headers = {"Content-Type": "application/json", **endpoint.headers}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
+        self._bodies = Bodies(self.endpoint)
         self._http: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Client:
@@ -193,7 +195,7 @@ class Client:
 
     def _body(self, request: Request, *, stream: bool) -> bytes:
         try:
-            return encode_request(request, self.endpoint, stream=stream)
+            return self._bodies.write(request, stream=stream)
         except (WireError, TypeError, UnicodeEncodeError) as fault:
             raise self.failures.make("refused", f"the request cannot be written: {fault}") from fault
 

@@ -1,4 +1,4 @@
-"""The OpenAI chat format as Silva writes and reads it: a Request to JSON bytes, reply bytes to a Completion.
+"""The OpenAI chat format as Silva reads it: reply bytes to a Completion. `body` holds the other direction.
 
 Tool-call arguments pass through as the text the model wrote, valid JSON or not. Token ids and logprobs become
 `Completion.tokens` only when the server gave the ids themselves; nothing is re-tokenised.
@@ -6,14 +6,13 @@ Tool-call arguments pass through as the text the model wrote, valid JSON or not.
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 import msgspec
 
 from silva.models.endpoint import Endpoint
-from silva.models.model import Completion, Request
-from silva.tree import ImagePart, Json, Message, Part, TextPart, ThinkingPart, Tokens, ToolCall, Usage
+from silva.models.model import Completion
+from silva.tree import Message, Part, TextPart, ThinkingPart, Tokens, ToolCall, Usage
 
 _encode = msgspec.json.Encoder().encode
 
@@ -109,97 +108,6 @@ class Reported(Exception):
     def __init__(self, value: Any) -> None:
         super().__init__(str(value))
         self.value = value
-
-
-def encode_request(request: Request, endpoint: Endpoint, *, stream: bool = False) -> bytes:
-    """The JSON body of a chat completion.
-
-    Raises:
-        WireError: an image part whose bytes the request does not carry.
-    """
-    sampling = request.sampling
-    body: Json = {
-        "model": endpoint.model,
-        "messages": [_message(message, request.images, endpoint.send_thinking) for message in request.messages],
-    }
-    if request.tools:
-        body["tools"] = [
-            {
-                "type": "function",
-                "function": {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "parameters": tool.parameters or {"type": "object", "properties": {}},
-                },
-            }
-            for tool in request.tools
-        ]
-        if sampling.tool_choice is not None:
-            body["tool_choice"] = _tool_choice(sampling.tool_choice)
-    if sampling.temperature is not None:
-        body["temperature"] = sampling.temperature
-    if sampling.top_p is not None:
-        body["top_p"] = sampling.top_p
-    if sampling.top_k is not None:
-        body["top_k"] = sampling.top_k
-    if sampling.max_tokens is not None:
-        body[endpoint.max_tokens_field] = sampling.max_tokens
-    if sampling.stop:
-        body["stop"] = sampling.stop
-    if sampling.seed is not None:
-        body["seed"] = sampling.seed
-    if sampling.logprobs:
-        body["logprobs"] = True
-    if endpoint.token_ids:
-        body["return_token_ids"] = True
-    if stream:
-        body["stream"] = True
-        body["stream_options"] = {"include_usage": True}
-    if endpoint.extra:
-        body.update(endpoint.extra)
-    if sampling.extra:
-        body.update(sampling.extra)
-    return _encode(body)
-
-
-def _tool_choice(choice: str) -> Any:
-    return choice if choice in ("auto", "none", "required") else {"type": "function", "function": {"name": choice}}
-
-
-def _message(message: Message, images: dict[str, bytes], send_thinking: bool) -> Json:
-    body: Json = {"role": message.role, "content": _content(message.parts, images)}
-    if message.tool_calls:
-        body["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in message.tool_calls
-        ]
-        if not body["content"]:
-            body["content"] = None
-    if message.tool_call_id is not None:
-        body["tool_call_id"] = message.tool_call_id
-    if message.name is not None:
-        body["name"] = message.name
-    if send_thinking and message.thinking:
-        body["reasoning_content"] = message.thinking
-    return body
-
-
-def _content(parts: tuple[Part, ...], images: dict[str, bytes]) -> str | list[Json]:
-    if len(parts) == 1 and isinstance(parts[0], TextPart):
-        return parts[0].text
-    if not any(isinstance(part, ImagePart) for part in parts):
-        return "\n".join(part.text for part in parts if isinstance(part, TextPart))
-    content: list[Json] = []
-    for part in parts:
-        if isinstance(part, TextPart):
-            content.append({"type": "text", "text": part.text})
-        elif isinstance(part, ImagePart):
-            data = images.get(part.hash)
-            if data is None:
-                raise WireError(f"image {part.hash[:12]} is in the conversation but its bytes are not in the request")
-            url = f"data:{part.media_type};base64,{base64.b64encode(data).decode()}"
-            content.append({"type": "image_url", "image_url": {"url": url}})
-    return content
 
 
 def decode_reply(body: bytes, endpoint: Endpoint, seconds: float, attempts: int, waited: float) -> Completion:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
 from typing import Literal
 
@@ -69,10 +70,14 @@ class HostConfig(Section):
     pass_variables: tuple[str, ...] = ()
 
 
-class RolloutConfig(Section):
-    """One rollout: environments, a policy, and how many episodes at once."""
+def _by_the_clock() -> str:
+    return time.strftime("run-%Y%m%d-%H%M%S")
 
-    run: str
+
+class RolloutConfig(Section):
+    """One rollout: environments, a policy, and how many episodes at once. A run without a name gets the time."""
+
+    run: str = Field(default_factory=_by_the_clock)
     env: tuple[str, ...]
     model: str = "local"
     policy: Literal["model", "expert", "null"] = "model"

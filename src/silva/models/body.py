@@ -1,0 +1,151 @@
+"""The OpenAI chat format as Silva writes it: a Request to JSON bytes.
+
+    Message ─▶ its JSON, written once ─┐
+    Tools   ─▶ their JSON, written once ┼▶ the body of one call
+    Sampling ──────────────────────────┘
+
+A conversation of n turns is sent n times, each time with all that came before; so every message keeps the JSON it was
+written as. The records are immutable, so a message that is the same object is the same text.
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import msgspec
+
+from silva.models.endpoint import Endpoint
+from silva.models.model import Request, Sampling
+from silva.models.wire import WireError
+from silva.tree import ImagePart, Json, Message, Part, TextPart, Tool
+
+MOST_KEPT = 64 << 20
+"""Bytes of JSON that are kept: a thousand conversations of 64 kB each. When there are more, all are let go."""
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Bodies:
+    """Writes the bodies of calls to one endpoint. Use it within one thread."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        # By identity, with the object itself kept beside, so that its id cannot pass to another.
+        self._messages: dict[int, tuple[Message, msgspec.Raw]] = {}
+        self._tools: dict[int, tuple[tuple[Tool, ...], msgspec.Raw]] = {}
+        self._kept = 0
+
+    def write(self, request: Request, *, stream: bool = False) -> bytes:
+        """The JSON body of a chat completion.
+
+        Raises:
+            WireError: an image part whose bytes the request does not carry.
+        """
+        endpoint, sampling = self._endpoint, request.sampling
+        body: Json = {"model": endpoint.model, "messages": [self._message(m, request) for m in request.messages]}
+        if request.tools:
+            body["tools"] = self._written_tools(request.tools)
+            if sampling.tool_choice is not None:
+                body["tool_choice"] = _tool_choice(sampling.tool_choice)
+        _set_sampling(body, sampling, endpoint.max_tokens_field)
+        if endpoint.token_ids:
+            body["return_token_ids"] = True
+        if stream:
+            body["stream"] = True
+            body["stream_options"] = {"include_usage": True}
+        if endpoint.extra:
+            body.update(endpoint.extra)
+        if sampling.extra:
+            body.update(sampling.extra)
+        return _encode(body)
+
+    def _message(self, message: Message, request: Request) -> msgspec.Raw | Json:
+        kept = self._messages.get(id(message))
+        if kept is not None:
+            return kept[1]
+        body = _message(message, request.images, self._endpoint.send_thinking)
+        if any(isinstance(part, ImagePart) for part in message.parts):
+            return body  # pictures are large, and their bytes are the request's, not the message's
+        raw = self._room(_encode(body))
+        self._messages[id(message)] = (message, raw)
+        return raw
+
+    def _written_tools(self, tools: tuple[Tool, ...]) -> msgspec.Raw:
+        kept = self._tools.get(id(tools))
+        if kept is not None:
+            return kept[1]
+        raw = self._room(_encode([_tool(tool) for tool in tools]))
+        self._tools[id(tools)] = (tools, raw)
+        return raw
+
+    def _room(self, written: bytes) -> msgspec.Raw:
+        if self._kept > MOST_KEPT:
+            self._messages.clear()
+            self._tools.clear()
+            self._kept = 0
+        self._kept += len(written)
+        return msgspec.Raw(written)
+
+
+def _set_sampling(body: Json, sampling: Sampling, max_tokens_field: str) -> None:
+    if sampling.temperature is not None:
+        body["temperature"] = sampling.temperature
+    if sampling.top_p is not None:
+        body["top_p"] = sampling.top_p
+    if sampling.top_k is not None:
+        body["top_k"] = sampling.top_k
+    if sampling.max_tokens is not None:
+        body[max_tokens_field] = sampling.max_tokens
+    if sampling.stop:
+        body["stop"] = sampling.stop
+    if sampling.seed is not None:
+        body["seed"] = sampling.seed
+    if sampling.logprobs:
+        body["logprobs"] = True
+
+
+def _tool_choice(choice: str) -> Any:
+    return choice if choice in ("auto", "none", "required") else {"type": "function", "function": {"name": choice}}
+
+
+def _tool(tool: Tool) -> Json:
+    parameters = tool.parameters or {"type": "object", "properties": {}}
+    function = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return {"type": "function", "function": function}
+
+
+def _message(message: Message, images: dict[str, bytes], send_thinking: bool) -> Json:
+    body: Json = {"role": message.role, "content": _content(message.parts, images)}
+    if message.tool_calls:
+        body["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+        if not body["content"]:
+            body["content"] = None
+    if message.tool_call_id is not None:
+        body["tool_call_id"] = message.tool_call_id
+    if message.name is not None:
+        body["name"] = message.name
+    if send_thinking and message.thinking:
+        body["reasoning_content"] = message.thinking
+    return body
+
+
+def _content(parts: tuple[Part, ...], images: dict[str, bytes]) -> str | list[Json]:
+    if len(parts) == 1 and isinstance(parts[0], TextPart):
+        return parts[0].text
+    if not any(isinstance(part, ImagePart) for part in parts):
+        return "\n".join(part.text for part in parts if isinstance(part, TextPart))
+    content: list[Json] = []
+    for part in parts:
+        if isinstance(part, TextPart):
+            content.append({"type": "text", "text": part.text})
+        elif isinstance(part, ImagePart):
+            data = images.get(part.hash)
+            if data is None:
+                raise WireError(f"image {part.hash[:12]} is in the conversation but its bytes are not in the request")
+            url = f"data:{part.media_type};base64,{base64.b64encode(data).decode()}"
+            content.append({"type": "image_url", "image_url": {"url": url}})
+    return content
