@@ -5,6 +5,8 @@ import base64
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from silva.models import Endpoint, ModelError, Request, Sampling
 from silva.models import body as written
@@ -128,15 +130,35 @@ def test_a_request_is_written_as_the_format_wants_it() -> None:
     assert not {"top_p", "seed", "logprobs", "stream", "return_token_ids", "max_tokens"} & body.keys()
 
 
-def test_what_was_written_once_is_written_the_same_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written, "MOST_KEPT", 200)  # so that it is let go several times on the way
-    endpoint, kept, said = Endpoint(url="http://h", model="m"), None, []
-    tools = (Tool(name="f", description="d", parameters={"type": "object", "properties": {"a": {}}}),)
-    kept = Bodies(endpoint)
-    for turn in range(40):
-        said.append(user(f"question {turn}") if turn % 2 else assistant(f"answer {turn}", tool_call("f", {"a": turn})))
-        request = Request(messages=tuple(said), tools=tools)
-        assert kept.write(request) == Bodies(endpoint).write(request)
+@given(
+    steps=st.lists(
+        st.tuples(st.integers(0, 3), st.sampled_from(["on", "edit", "shorten", "same"]), st.text(max_size=9)),
+        max_size=40,
+    )
+)
+def test_a_body_is_the_same_whatever_was_written_before(steps: list[tuple[int, str, str]]) -> None:
+    """Sessions that go on, repeat themselves, are cut short or rewritten: what is kept must never show."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(written, "MOST_KEPT", 400)  # so that it is let go several times on the way
+        patch.setattr(written, "LONGEST_KEPT", 250)
+        endpoint = Endpoint(url="http://h", model="m")
+        kept = Bodies(endpoint)
+        tools = (Tool(name="f", description="d", parameters={"type": "object", "properties": {"a": {}}}),)
+        sessions: dict[int, list[Message]] = {}
+        for number, what, text in steps:
+            said = sessions.setdefault(number, [])
+            if what == "on":
+                said += [user(text), assistant(text, tool_call("f", {"a": text}))]
+            elif what == "edit" and said:
+                said[0] = user(text)
+            elif what == "shorten":
+                del said[1:]
+            session = f"s{number}" if number else ""
+            request = Request(messages=tuple(said), tools=tools if number % 2 else (), session=session)
+            body = kept.write(request)
+            assert body == Bodies(endpoint).write(request)
+            assert len(msgspec.json.decode(body)["messages"]) == len(said)
+        assert kept._kept == sum(len(one[1]) for one in kept._said.values()) <= 400
 
 
 async def test_an_image_without_its_bytes_is_refused_before_it_is_sent(room) -> None:

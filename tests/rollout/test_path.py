@@ -12,9 +12,15 @@ class Memory:
     def __init__(self):
         self.records = []
 
-    async def append(self, records):
-        await asyncio.sleep(0)
-        self.records.extend(records)
+    def submit(self, records):
+        durable = asyncio.get_running_loop().create_future()
+
+        def keep():
+            self.records.extend(records)
+            durable.set_result(None)
+
+        asyncio.get_running_loop().call_soon(keep)
+        return durable
 
     @property
     def nodes(self):

@@ -182,12 +182,26 @@ def _message_text(node: Node) -> str | None:
     return "\n".join(texts) if texts else None
 
 
+# Most nodes have none of these, so they share one empty list: it is only read.
+_NONE: list[Any] = []
+
+
 def _calls(node: Node) -> list[tuple[str, str, str]]:
-    return [(c.id, c.name, c.arguments) for c in node.message.tool_calls]
+    calls = node.message.tool_calls
+    return [(c.id, c.name, c.arguments) for c in calls] if calls else _NONE
+
+
+def _call_names(node: Node) -> list[str]:
+    calls = node.message.tool_calls
+    return [c.name for c in calls] if calls else _NONE
 
 
 def _risks(node: Node) -> list[tuple[str, float, str, str]]:
-    return [(r.kind, r.severity, r.by, r.evidence) for r in node.risks]
+    return [(r.kind, r.severity, r.by, r.evidence) for r in node.risks] if node.risks else _NONE
+
+
+def _risk_kinds(node: Node) -> list[str]:
+    return [r.kind for r in node.risks] if node.risks else _NONE
 
 
 def _usage() -> tuple[Column, ...]:
@@ -234,7 +248,7 @@ NODES = Table(
             path="message.tool_calls",
             total=True,
         ),
-        _derived("tool_names", STRINGS, "names of the tools called", lambda n: [c.name for c in n.message.tool_calls]),
+        _derived("tool_names", STRINGS, "names of the tools called", _call_names),
         _text("message.tool_call_id", "the call a tool message answers", name="tool_call_id"),
         _text("model", "the model that wrote it", index=True),
         _text("policy_version", "version of the policy that sampled it"),
@@ -260,7 +274,7 @@ NODES = Table(
         ),
         *_usage(),
         Column(name="risks", type=RISKS, doc="risks seen at this turn", get=_risks, path="risks", total=True),
-        _derived("risk_kinds", STRINGS, "kinds of those risks", lambda n: [risk.kind for risk in n.risks]),
+        _derived("risk_kinds", STRINGS, "kinds of those risks", _risk_kinds),
         _text("snapshot_id", "environment snapshot taken after it"),
         _number("started", "Unix seconds"),
         _json("attributes", "further facts, as JSON"),

@@ -26,6 +26,10 @@ from silva.lake.durable import make_folder, refusal, refusals, sync_file, sync_f
 from silva.lake.frames import MAGIC
 
 SEAL_BYTES = 64 << 20
+"""A segment of this size is sealed."""
+EARLY_BYTES, EARLY_SECONDS = 4 << 20, 3.0
+"""A smaller one is sealed once it is so large and so old: a slow run is then compacted while it waits for its model,
+not when it ends."""
 log = logging.getLogger(__name__)
 
 _Waiter = asyncio.Future[None] | Future[None]
@@ -62,7 +66,7 @@ class Journal:
         self._wake = threading.Event()
         self._closing = False
         self._failure: str | None = None
-        self._size = 0
+        self._size, self._begun = 0, 0.0
         with refusals(where):
             make_folder(folder)
             self._descriptor = self._begin(number)
@@ -74,16 +78,24 @@ class Journal:
         """Why the journal refuses records, or None while it takes them."""
         return self._failure
 
+    def submit(self, data: bytes) -> asyncio.Future[None]:
+        """Queue `data` (whole frames); the future is done once it is on disk.
+
+        Raises:
+            StoreError: an earlier write failed, or the journal is closed. The future raises it when this write fails.
+        """
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        self._put(data, loop, waiter)
+        return waiter
+
     async def append(self, data: bytes) -> None:
         """Return once `data` (whole frames) is on disk.
 
         Raises:
             StoreError: it could not be written, or an earlier write failed, or the journal is closed.
         """
-        loop = asyncio.get_running_loop()
-        waiter = loop.create_future()
-        self._put(data, loop, waiter)
-        await waiter
+        await self.submit(data)
 
     def append_sync(self, data: bytes) -> None:
         """As `append`, blocking."""
@@ -152,12 +164,17 @@ class Journal:
                 self._fail(error)
         _acknowledge([item for item in batch if item[0] is not None], self._failure)
         wants_seal = [item for item in batch if item[0] is None]
-        if self._failure is None and (wants_seal or self._size >= self._seal_bytes):
+        if self._failure is None and (wants_seal or self._is_due()):
             try:
                 self._finish(begin=True)
             except OSError as error:
                 self._fail(error)
         _acknowledge(wants_seal, self._failure)
+
+    def _is_due(self) -> bool:
+        if self._size >= self._seal_bytes:
+            return True
+        return self._size >= EARLY_BYTES and time.monotonic() - self._begun >= EARLY_SECONDS
 
     def _fail(self, error: OSError) -> None:
         self._failure = str(refusal(self._where, error))
@@ -179,7 +196,7 @@ class Journal:
             os.close(descriptor)
             path.unlink(missing_ok=True)
             raise
-        self._number, self._size = number, len(MAGIC)
+        self._number, self._size, self._begun = number, len(MAGIC), time.monotonic()
         return descriptor
 
     def _finish(self, *, begin: bool) -> None:

@@ -39,7 +39,7 @@ from silva.tree import AnyRecord, Node, Run, Supervision, Task, Trajectory, Tree
 
 KEEP = timedelta(hours=1)
 """How long `optimize` keeps versions no tag names, so that a reader in the middle of one can finish."""
-OPTIMIZE_AT = 20_000
+OPTIMIZE_AT = 100_000
 """Rows of nodes outside the indices from which `close` optimises."""
 
 
@@ -112,6 +112,14 @@ class Lake:
         """
         if records:
             await self._writer().append(frames(records))
+
+    def submit(self, records: Sequence[AnyRecord]) -> asyncio.Future[None]:
+        """Send the records on their way to disk at once; the future is done when they are there. Needs a running loop.
+
+        Raises:
+            StoreError: as `append`; a write that fails later raises from the future.
+        """
+        return self._writer().submit(frames(records))
 
     def append_sync(self, records: Sequence[AnyRecord]) -> None:
         """As `append`, blocking."""

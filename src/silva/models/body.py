@@ -1,11 +1,11 @@
 """The OpenAI chat format as Silva writes it: a Request to JSON bytes.
 
-    Message ─▶ its JSON, written once ─┐
-    Tools   ─▶ their JSON, written once ┼▶ the body of one call
-    Sampling ──────────────────────────┘
+    Messages of a session ─▶ what is new since its last call, after what was written then ─┐
+    Tools ─▶ their JSON, written once ─────────────────────────────────────────────────────┼▶ the body of one call
+    Sampling ──────────────────────────────────────────────────────────────────────────────┘
 
-A conversation of n turns is sent n times, each time with all that came before; so every message keeps the JSON it was
-written as. The records are immutable, so a message that is the same object is the same text.
+A conversation of n turns is sent n times, each time with all that came before; so a session keeps the JSON of its
+messages, and a call that goes on from them writes only what was added. Records are immutable and compare by value.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from silva.models.wire import WireError
 from silva.tree import ImagePart, Json, Message, Part, TextPart, Tool
 
 MOST_KEPT = 64 << 20
-"""Bytes of JSON that are kept: a thousand conversations of 64 kB each. When there are more, all are let go."""
+"""Bytes of JSON that are kept: a thousand conversations of 64 kB each. The longest unused are let go first."""
+LONGEST_KEPT = 1 << 20
+"""A conversation of more bytes (pictures) is written anew each time."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -31,10 +33,9 @@ class Bodies:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        # By identity, with the object itself kept beside, so that its id cannot pass to another.
-        self._messages: dict[int, tuple[Message, msgspec.Raw]] = {}
-        self._tools: dict[int, tuple[tuple[Tool, ...], msgspec.Raw]] = {}
+        self._said: dict[str, tuple[tuple[Message, ...], bytes]] = {}
         self._kept = 0
+        self._tools: tuple[tuple[Tool, ...], msgspec.Raw] | None = None
 
     def write(self, request: Request, *, stream: bool = False) -> bytes:
         """The JSON body of a chat completion.
@@ -43,7 +44,7 @@ class Bodies:
             WireError: an image part whose bytes the request does not carry.
         """
         endpoint, sampling = self._endpoint, request.sampling
-        body: Json = {"model": endpoint.model, "messages": [self._message(m, request) for m in request.messages]}
+        body: Json = {"model": endpoint.model}
         if request.tools:
             body["tools"] = self._written_tools(request.tools)
             if sampling.tool_choice is not None:
@@ -58,34 +59,30 @@ class Bodies:
             body.update(endpoint.extra)
         if sampling.extra:
             body.update(sampling.extra)
-        return _encode(body)
+        body.pop("messages", None)
+        return b'{"messages":[' + self._messages(request) + b"]," + _encode(body)[1:]
 
-    def _message(self, message: Message, request: Request) -> msgspec.Raw | Json:
-        kept = self._messages.get(id(message))
-        if kept is not None:
-            return kept[1]
-        body = _message(message, request.images, self._endpoint.send_thinking)
-        if any(isinstance(part, ImagePart) for part in message.parts):
-            return body  # pictures are large, and their bytes are the request's, not the message's
-        raw = self._room(_encode(body))
-        self._messages[id(message)] = (message, raw)
-        return raw
+    def _messages(self, request: Request) -> bytes:
+        """The conversation's messages as JSON, without the brackets around them."""
+        said, before = self._said.pop(request.session, ((), b"")) if request.session else ((), b"")
+        self._kept -= len(before)
+        messages = request.messages
+        if messages[: len(said)] != said:
+            said, before = (), b""
+        send_thinking = self._endpoint.send_thinking
+        added = [_encode(_message(message, request.images, send_thinking)) for message in messages[len(said) :]]
+        written = b",".join((before, *added) if before else added)
+        if request.session and len(written) <= LONGEST_KEPT:
+            self._said[request.session] = (messages, written)
+            self._kept += len(written)
+            while self._kept > MOST_KEPT:
+                self._kept -= len(self._said.pop(next(iter(self._said)))[1])
+        return written
 
     def _written_tools(self, tools: tuple[Tool, ...]) -> msgspec.Raw:
-        kept = self._tools.get(id(tools))
-        if kept is not None:
-            return kept[1]
-        raw = self._room(_encode([_tool(tool) for tool in tools]))
-        self._tools[id(tools)] = (tools, raw)
-        return raw
-
-    def _room(self, written: bytes) -> msgspec.Raw:
-        if self._kept > MOST_KEPT:
-            self._messages.clear()
-            self._tools.clear()
-            self._kept = 0
-        self._kept += len(written)
-        return msgspec.Raw(written)
+        if self._tools is None or self._tools[0] is not tools:
+            self._tools = (tools, msgspec.Raw(_encode([_tool(tool) for tool in tools])))
+        return self._tools[1]
 
 
 def _set_sampling(body: Json, sampling: Sampling, max_tokens_field: str) -> None:

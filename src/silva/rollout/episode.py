@@ -42,6 +42,10 @@ class Ended(Exception):
         self.failure = failure
 
 
+SEEDS = 1 << 31
+"""Sampling seeds stay below this: some servers take a signed 32-bit number only."""
+
+
 class Episode:
     """Grows one attempt at one slot. `overdrawn` tells, before each turn, whether the run's budget is spent."""
 
@@ -52,6 +56,7 @@ class Episode:
         self._overdrawn = overdrawn
         self._images: dict[str, bytes] = {}
         self.id = trajectory_id(config.run, slot.task.id, slot.index, slot.attempt)
+        self._sampling_seed = int(digest(str(config.seed), slot.task.id, str(slot.index))[:8], 16)
 
     async def run(self, lease: Any, agent_for: Callable[[Any], Agent], blobs: Any) -> Trajectory:
         """Play the episode in the environment that `lease` (an async context manager) gives, and store its record."""
@@ -159,14 +164,12 @@ class Episode:
 
     def _sampling(self, turn: int) -> Sampling:
         wanted = self._config.sampling
-        slot = self._slot
-        drawn = digest(str(self._config.seed), slot.task.id, str(slot.index), str(turn))
         return Sampling(
             temperature=wanted.temperature,
             top_p=wanted.top_p,
             max_tokens=wanted.max_tokens,
             stop=wanted.stop,
-            seed=int(drawn[:7], 16),
+            seed=(self._sampling_seed + turn) % SEEDS,
             logprobs=wanted.logprobs,
         )
 

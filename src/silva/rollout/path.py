@@ -30,11 +30,11 @@ from silva.tree import (
 )
 
 
-class Appends(Protocol):
-    """Where records go: durable when `append` returns."""
+class Journal(Protocol):
+    """Where records go: durable when the future of `submit` is done."""
 
-    async def append(self, records: Sequence[AnyRecord]) -> None:
-        """Write records; return once they are on disk."""
+    def submit(self, records: Sequence[AnyRecord]) -> asyncio.Future[None]:
+        """Send the records on their way; the future is done once they are on disk."""
         ...
 
 
@@ -49,7 +49,7 @@ class Path:
     """
 
     def __init__(
-        self, store: Appends, run_id: str, tree_id: str, slot: str, written: set[str], stored: Iterable[Node] = ()
+        self, store: Journal, run_id: str, tree_id: str, slot: str, written: set[str], stored: Iterable[Node] = ()
     ) -> None:
         self._store = store
         self._run_id = run_id
@@ -163,7 +163,7 @@ class Path:
     def _send(self) -> None:
         if self._pending:
             batch, self._pending = self._pending, []
-            self._in_flight = asyncio.ensure_future(self._store.append(batch))
+            self._in_flight = self._store.submit(batch)
 
     def _advance(self, node: Node) -> None:
         self.messages.append(node.message)

@@ -22,7 +22,7 @@ Json: TypeAlias = dict[str, Any]
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """Base of every stored value: immutable, keyword-only, defaults left out when written."""
 
 
