@@ -13,16 +13,16 @@ from __future__ import annotations
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 from chains import chainer, write_chains
+from peers.peer import Measured
 from peers.server import serving
 from peers.silva import Silva
 
 from report import Measurement, arguments, hand_in, load
 
-AGENTS, TURNS, LATENCY = 1000, 20, 1.0
+AGENTS, TURNS, LATENCY, ROUNDS = 1000, 20, 1.0, 3
 BAR, MEMORY_MB = 1.15, 2048
 PAGE_MB = 4096 / (1 << 20)
 
@@ -73,39 +73,44 @@ def _resident(pid: int) -> float:
         return 0.0
 
 
-def main() -> int:
-    """Measure, print, write, judge."""
-    given = arguments(__doc__).parse_args()
-    agents, turns = (200, 5) if given.quick else (AGENTS, TURNS)
-    ideal, before = turns * LATENCY, load()
+def play(agents: int, turns: int) -> tuple[Measured, float]:
+    """One run in a fresh lake, and the most memory it took in MB."""
     with tempfile.TemporaryDirectory() as scratch, serving(chainer(LATENCY)) as (url, key):
         chains = Path(scratch) / "chains.jsonl"
         write_chains(chains, agents, turns)
         silva = Silva(tasks={"file": str(chains)}, budget={"turns": turns}, deadlines={"model": 600, "episode": 3600})
         with PeakMemory("_silva_run.py") as memory:
-            begun = time.perf_counter()
             run = silva.run(url, key, agents, agents)
-            whole = time.perf_counter() - begun
     expected = agents * turns
     if run.details["turns"] != expected or run.right != agents:
         raise SystemExit(f"{run.details['turns']} of {expected} turns kept, {run.right} of {agents} episodes right")
+    return run, memory.mb
+
+
+def main() -> int:
+    """Measure, print, write, judge."""
+    given = arguments(__doc__).parse_args()
+    agents, turns = (200, 5) if given.quick else (AGENTS, TURNS)
+    ideal, before = turns * LATENCY, load()
+    rounds = sorted((play(agents, turns) for _ in range(1 if given.quick else ROUNDS)), key=lambda one: one[0].seconds)
+    run, memory_mb = rounds[len(rounds) // 2][0], max(mb for _, mb in rounds)
     ratio = run.seconds / ideal
     measured = Measurement(
         name="agents1000",
         question=f"{agents:,} agents at once, {turns} turns each, a {LATENCY:g} s model",
-        bar=f"at most {BAR:g}x the ideal {ideal:g} s, under {MEMORY_MB:,} MB",
+        bar=f"at most {BAR:g}x the ideal {ideal:g} s, under {MEMORY_MB:,} MB (median of {len(rounds)} rounds)",
         ratio=ratio,
-        holds=ratio <= BAR and memory.mb < MEMORY_MB,
+        holds=ratio <= BAR and memory_mb < MEMORY_MB,
         rows=[
             {"what": "ideal (the model alone), s", "measured": ideal},
             {"what": "run_rollout, s", "measured": round(run.seconds, 2)},
             {"what": "of it growing trees, s", "measured": round(run.details["growing_seconds"], 2)},
             {"what": "ratio to the ideal", "measured": round(ratio, 3)},
-            {"what": "peak memory, Silva and hosts, MB", "measured": round(memory.mb)},
-            {"what": "turns kept", "measured": expected},
+            {"what": "peak memory, Silva and hosts, MB", "measured": round(memory_mb)},
+            {"what": "turns kept", "measured": agents * turns},
             {"what": "processor, Silva and hosts, s", "measured": round(run.cpu, 2)},
         ],
-        details={**run.details, "whole_process_seconds": whole, "agents": agents, "turns": turns},
+        details={**run.details, "seconds_of_rounds": [round(one.seconds, 2) for one, _ in rounds], "agents": agents},
         quick=given.quick,
     )
     return hand_in(measured, before)

@@ -27,8 +27,13 @@ class _Leaf(msgspec.Struct, frozen=True):
     default: Any
 
 
-def build(table: Table, records: Sequence[Any], segments: Sequence[int]) -> pa.Table:
-    """The records as rows of `table`, each with the number of the segment it came from."""
+def build(
+    table: Table, records: Sequence[Any], segments: Sequence[int], between: Callable[[], None] = lambda: None
+) -> pa.Table:
+    """The records as rows of `table`, each with the number of the segment it came from.
+
+    `between` is called after each column: who builds beside an event loop gives way there.
+    """
     rests: list[dict[str, Any] | None] = [None] * len(records)
     arrays: list[pa.Array] = []
     covered = tuple(column.path for column in table.columns if column.path)
@@ -44,10 +49,12 @@ def build(table: Table, records: Sequence[Any], segments: Sequence[int]) -> pa.T
                 if value is None or (column.exact is not None and not column.exact(whole, value)):
                     _keep(rests, index, column.path, whole)
         arrays.append(_array(column, values, rests))
+        between()
     for leaf in _uncovered(table.record, covered):
         for index, whole in enumerate(map(leaf.get, records)):
             if whole is not leaf.default and whole is not None and whole != leaf.default:
                 _keep(rests, index, leaf.path, whole)
+        between()
     arrays.append(pa.array([_encode(rest) if rest else None for rest in rests], pa.binary()))
     arrays.append(pa.array(segments, pa.int64()))
     return pa.Table.from_arrays(arrays, schema=table.schema)
