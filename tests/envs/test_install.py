@@ -6,13 +6,15 @@ import subprocess
 import sys
 import textwrap
 import time
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 
 import msgspec
 import pytest
 
+import silva
 from silva.envs import EnvironmentEntry, HostPool
-from silva.envs.install import MARKER, InstallError, install, installed, location
+from silva.envs.install import MARKER, InstallError, install, installed, links, location
 from silva.errors import UsageError
 
 ENVIRONMENT = """
@@ -107,9 +109,28 @@ async def test_two_environments_whose_pins_clash_run_side_by_side(home):
 def test_nothing_of_this_interpreter_leaks_in(home):
     folder = install(entry())
     code = "import silva.envs.host, importlib.util as u; print(u.find_spec('pytest'))"
-    environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    environ = {**os.environ, "PYTHONPATH": str(links(entry()))}
     said = subprocess.run([folder / "bin" / "python", "-c", code], capture_output=True, text=True, env=environ)
     assert said.stdout.strip() == "None", said.stderr
+
+
+def test_hosts_see_the_silva_that_starts_them_and_no_earlier_checkouts(home, monkeypatch, tmp_path):
+    ours = links(entry())
+    assert (ours / "silva").resolve() == Path(silva.__file__).parent
+    other = tmp_path / "checkout" / "silva"
+    other.mkdir(parents=True)
+    (other / "__init__.py").write_text("")
+    monkeypatch.setattr(
+        "importlib.util.find_spec", lambda name: ModuleSpec(name, None, origin=str(other / "__init__.py"))
+    )
+    theirs = links(entry())
+    assert theirs != ours and (theirs / "silva").resolve() == other
+    assert links(entry()) == theirs
+
+
+def test_entries_of_the_same_pins_share_one_folder():
+    other = msgspec.structs.replace(entry(), name="another")
+    assert location(other) == location(entry()) != location(entry("2.0"))
 
 
 def _interrupt_an_install() -> None:

@@ -1,10 +1,12 @@
 """Virtual environments for environments: one per set of pinned requirements, built once, found by digest.
 
-    install(entry) ─▶ lock ─▶ $SILVA_HOME/envs/NAME-<digest>/ ─▶ venv, pip, link to silva ─▶ marker, written last
+    install(entry) ─▶ lock ─▶ $SILVA_HOME/envs/PACKAGE-<digest>/ ─▶ venv, pip ─▶ marker, written last
+    links(entry)   ─▶ $SILVA_HOME/links/<digest>/ ─▶ what a host finds on its path besides
 
-A folder without the marker is what an interrupted install left and is built anew. The link makes `silva` (and the
-entry's own top-level package, when that is not silva) importable there without letting anything else of this
-interpreter's packages in.
+A folder without the marker is what an interrupted install left and is built anew. Entries of the same requirements
+share one. Silva itself is not in it: the links make this very `silva` (and the entry's own top-level package, when that
+is not silva) importable for a host, without letting anything else of this interpreter's packages in; two checkouts of
+Silva thus share what they installed and never each other's code.
 """
 
 from __future__ import annotations
@@ -37,11 +39,11 @@ class InstallError(SilvaError):
 
 
 def location(entry: EnvironmentEntry) -> Path:
-    """The folder of the entry's virtual environment, whether it exists or not. A family (`gymnasium/…`) shares one."""
+    """The folder of the entry's virtual environment, whether it exists or not: entries of the same pins share one."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     facts = (version, metadata.version("msgspec"), *entry.requirements, "--no-deps", *entry.no_deps)
     digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
-    name = re.sub(r"[^A-Za-z0-9._-]", "_", entry.name.split("/")[0])
+    name = re.split(r"[^A-Za-z0-9._-]", (*entry.no_deps, *entry.requirements, entry.name)[0])[0]
     return home() / "envs" / f"{name}-{digest}"
 
 
@@ -114,7 +116,6 @@ def _build(entry: EnvironmentEntry, folder: Path, say: Callable[[str], None]) ->
     _pip(entry, folder, [f"msgspec=={metadata.version('msgspec')}", *entry.requirements])
     if entry.no_deps:
         _pip(entry, folder, ["--no-deps", *entry.no_deps])
-    _link(entry, folder)
     facts = {"environment": entry.name, "requirements": entry.requirements, "no_deps": entry.no_deps}
     (folder / MARKER).write_bytes(msgspec.json.encode(facts))
     say("done")
@@ -139,18 +140,35 @@ def _pip_here() -> bool:
     return importlib.util.find_spec("pip") is not None
 
 
-def _link(entry: EnvironmentEntry, folder: Path) -> None:
-    packages = next((folder / "lib").glob("python*")) / "site-packages"
-    linked = packages / "_silva_linked"
-    linked.mkdir()
+def links(entry: EnvironmentEntry) -> Path:
+    """The folder that makes this `silva`, and the package of the entry's class, importable in a host; made if need be.
+
+    Raises:
+        InstallError: it cannot be written.
+    """
+    origins: dict[str, Path] = {}
     for name in dict.fromkeys(("silva", entry.target.split(":")[0].split(".")[0])):
         spec = importlib.util.find_spec(name)
         if spec is None or spec.origin is None:
             continue  # the class lives in one of its own requirements
-        origin = Path(spec.origin)
+        origin = Path(spec.origin).resolve()
         source = origin.parent if origin.name == "__init__.py" else origin
-        (linked / source.name).symlink_to(source)
-    (packages / "_silva_linked.pth").write_text(f"{linked}\n")
+        origins[source.name] = source
+    facts = "\n".join(f"{name} {source}" for name, source in sorted(origins.items()))
+    folder = home() / "links" / hashlib.sha256(facts.encode()).hexdigest()[:12]
+    if folder.is_dir():
+        return folder
+    making = folder.with_name(f"{folder.name}.{os.getpid()}")
+    try:
+        making.mkdir(parents=True)
+        for name, source in origins.items():
+            (making / name).symlink_to(source)
+        making.rename(folder)
+    except OSError as error:
+        shutil.rmtree(making, ignore_errors=True)
+        if not folder.is_dir():  # else another process was quicker
+            raise InstallError(f"environment {entry.name}: cannot write {folder}: {error.strerror}") from error
+    return folder
 
 
 def _python(folder: Path) -> Path:

@@ -24,7 +24,7 @@ from silva.envs.errors import EnvError
 from silva.envs.handle import AnyHost, EnvironmentHandle
 from silva.envs.home import home
 from silva.envs.inline import InlineHost
-from silva.envs.install import interpreter
+from silva.envs.install import interpreter, links
 from silva.envs.process import HostProcess, Launch
 from silva.envs.protocol import Capabilities, EnvironmentEntry
 from silva.errors import UsageError
@@ -97,7 +97,7 @@ class HostPool:
             options={**entry.options, **(options or {})},
             memory_limit_mb=memory_limit_mb,
             start_timeout=start_timeout,
-            environ=_environ(interpreter(entry), set(pass_variables)),
+            environ=_environ(entry, set(pass_variables)),
         )
         self._places = [_Place() for _ in range(1 if mode == "inline" else hosts)]
         self._idle: deque[EnvironmentHandle] = deque()
@@ -358,15 +358,15 @@ class Lease:
         self._pool.release(self._handle)
 
 
-def _environ(python: str, passed: set[str]) -> dict[str, str]:
+def _environ(entry: EnvironmentEntry, passed: set[str]) -> dict[str, str]:
     environ = {name: value for name, value in os.environ.items() if name in passed or not _SECRET.search(name)}
     # One thread each: many hosts share the machine. A fixed hash seed: sets must order alike in every host.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         environ.setdefault(name, "1")
     environ.update(PYTHONHASHSEED="0", SILVA_HOME=str(home()))
-    if python == sys.executable:
+    if interpreter(entry) == sys.executable:
         environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     else:
-        for name in ("PYTHONPATH", "PYTHONHOME"):
-            environ.pop(name, None)
+        environ.pop("PYTHONHOME", None)
+        environ["PYTHONPATH"] = str(links(entry))
     return environ

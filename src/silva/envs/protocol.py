@@ -121,7 +121,6 @@ class EnvironmentEntry(Record, frozen=True, kw_only=True):
     summary: str
     requirements: tuple[str, ...] = ()
     no_deps: tuple[str, ...] = ()
-    extra: str = ""
     licence: str = ""
     source: str = ""
     splits: tuple[str, ...] = ("test",)

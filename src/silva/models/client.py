@@ -202,7 +202,10 @@ class Client:
     def _request_headers(self, request: Request) -> dict[str, str]:
         if not request.session:
             return self._headers
-        return {**self._headers, SESSION_HEADER: quote(request.session, safe="/:.@+-_~ ")}
+        session = request.session
+        if not (session.isascii() and session.isalnum()):  # the engine's are hexadecimal
+            session = quote(session, safe="/:.@+-_~ ")
+        return {**self._headers, SESSION_HEADER: session}
 
     def _bound(self, remaining: float) -> float:
         limit = self._retry.attempt_seconds

@@ -26,7 +26,6 @@ ENTRIES: tuple[EnvironmentEntry, ...] = (
         target="silva.envs.gyms.agentdojo:AgentDojo",
         summary="AgentDojo v1.2.2 utility: 97 tasks for a tool-using assistant at work, in a chat, travelling, banking",
         requirements=tuple(_REQUIREMENTS.split()),
-        extra="agentdojo",
         licence="MIT",
         source="https://github.com/ethz-spylab/agentdojo",
         splits=("test", "workspace", "slack", "travel", "banking"),

@@ -11,7 +11,6 @@ ENTRIES: tuple[EnvironmentEntry, ...] = (
         summary="BFCL multi-turn function calling: 800 tasks over eight simulated services",
         requirements=("mpmath==1.3.0",),
         no_deps=("bfcl-eval==2026.3.23",),
-        extra="bfcl",
         licence="Apache-2.0",
         source="https://github.com/ShishirPatil/gorilla/tree/main/berkeley-function-call-leaderboard",
         splits=("test", "base", "miss_func", "miss_param", "long_context"),

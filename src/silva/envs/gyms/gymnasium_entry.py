@@ -17,7 +17,6 @@ def resolve(name: str, summary: str = "", null: float | None = None, tolerance: 
         target=f"silva.envs.gyms.gymnasium_bridge:{env_id}",
         summary=summary or f"Gymnasium's {env_id}",
         requirements=("gymnasium==1.4.0", "numpy==2.4.6"),
-        extra="gymnasium",
         licence="MIT",
         source="https://github.com/Farama-Foundation/Gymnasium",
         splits=("test", "train"),

@@ -22,7 +22,6 @@ ENTRIES = [
             "tabulate==0.9.0",
             "zss==1.2.0",
         ),
-        extra="reasoning-gym",
         licence="Apache-2.0",
         source="https://github.com/open-thought/reasoning-gym",
         splits=("test", "train"),

@@ -10,7 +10,6 @@ ENTRIES: tuple[EnvironmentEntry, ...] = (
         target="silva.envs.gyms.scienceworld:ScienceWorld",
         summary="ScienceWorld: thirty kinds of science experiment in a text house, 7,207 variations (needs Java 17)",
         requirements=("scienceworld==1.2.3", "py4j==0.10.9.9"),
-        extra="scienceworld",
         licence="Apache-2.0",
         source="https://github.com/allenai/ScienceWorld",
         splits=("test", "dev", "train"),

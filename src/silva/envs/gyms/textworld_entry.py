@@ -22,7 +22,6 @@ ENTRIES = [
             "tqdm==4.70.1",
             "wcwidth==0.9.4",
         ),
-        extra="textworld",
         licence="MIT",
         source="https://github.com/microsoft/TextWorld",
         splits=("test", "train"),
