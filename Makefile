@@ -26,7 +26,7 @@ DEMO_ENVS ?= reasoning-gym bfcl
 DEMO_LIMIT ?= 8
 SLOW ?=
 
-.PHONY: help demo test lint types imports bench docs format environments clean
+.PHONY: help demo test lint types imports bench scores docs format environments clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -84,6 +84,11 @@ imports: $(DEV) ## Check that the rooms import only downwards
 
 bench: $(DEV) ## Measure the figures; writes benchmarks/results
 	$(BIN)/python benchmarks/run.py
+
+scores: $(CORE) ## Play every installed environment's expert and null policy; writes docs/environment-scores.md
+	printf '# Environment scores\n\nWhat each environment gives its expert (by ground truth) and its null policy, by `make scores`.\n\n' \
+	    > docs/environment-scores.md
+	$(BIN)/silva envs test --all --markdown >> docs/environment-scores.md
 
 docs: $(DEV) ## Build the site into ./site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

@@ -163,6 +163,20 @@ def test_an_environment_that_is_not_installed_names_its_command(tmp_path: Path) 
     assert "silva envs install textworld" in one_line(done, Exit.MISSING)
 
 
+@pytest.mark.parametrize(
+    ("package", "words", "told"),
+    [
+        ("torch", ["--model", "local"], "pip install 'silva[local]'"),
+        ("obstore", ["--policy", "expert", "--lake", "s3://bucket/lake"], "pip install 'silva[s3]'"),
+    ],
+)
+def test_a_missing_extra_names_its_command(package: str, words: list[str], told: str, tmp_path: Path) -> None:
+    given = ["rollout", "--env", "arithmetic", "--limit", "1", *words]
+    code = f"import sys; sys.modules[{package!r}] = None; from silva.cli.main import main; main({given!r})"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert told in one_line(done, Exit.MISSING)
+
+
 def test_two_runs_of_one_name_are_refused_and_the_first_stays(tmp_path: Path) -> None:
     words = ["rollout", "--run", "r", "--env", "arithmetic", "--policy", "expert", "--limit", "2"]
     assert silva(tmp_path, *words).returncode == Exit.OK

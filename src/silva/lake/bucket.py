@@ -1,9 +1,10 @@
 """A lake in an object store (S3 or what speaks it), through `obstore`, with the same options Lance takes.
 
 What durable means here: an acknowledged record is on the disk of the machine that wrote it (the spool), and in the
-bucket once its segment is compacted: when 64 MB are full, on `compact()` and on `close()`. A writer that died is
-picked up by the next writer on the same machine; if that disk is lost, what was not yet compacted is lost with it.
-Readers on other machines see what is compacted. Blobs are in the bucket before `put_blob` returns.
+bucket once its segment is compacted: when it holds 64 MB, or 4 MB and a few seconds have passed, on `compact()` and on
+`close()`. A writer that died is picked up by the next writer on the same machine; if that disk is lost, what was not
+yet compacted is lost with it. Readers on other machines see what is compacted. Blobs are in the bucket before
+`put_blob` returns.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as compute
 
 from silva.errors import StoreError, UsageError
 from silva.lake.columns import NODES, Table
@@ -81,7 +82,7 @@ class Reader:
             return ()
         # Nearly always the walk is made of shared nodes and its own; where a branch was grown from another attempt,
         # the rest of the tree is needed.
-        own = self.records(NODES, field("slot").is_in(("", trajectory.slot)), None, tree_id=trajectory.tree_id)
+        own = self._attempt(trajectory.tree_id, ("", trajectory.slot))
         found = _path(own, trajectory.leaf_id) or _path(
             self.records(NODES, None, None, tree_id=trajectory.tree_id), trajectory.leaf_id
         )
@@ -90,6 +91,16 @@ class Reader:
                 f"lake {where}: trajectory {trajectory.id} lacks a node of its walk; run `silva lake doctor`"
             )
         return found
+
+    def _attempt(self, tree_id: str, slots: tuple[str, str]) -> list[Node]:
+        """Nodes of a tree in some slots; one that is being compacted right now may come twice."""
+        fresh = [node for node in self._fresh(NODES, {"tree_id": tree_id}, None) if node.slot in slots]
+        rows = self._tables.select(NODES.name, (field("tree_id") == tree_id).sql(NODES))
+        if rows is None:
+            return fresh
+        # Lance finds the tree by its index; sorting out the siblings takes it longer than handing them over.
+        mine = compute.is_in(rows.column("slot"), value_set=pa.array(slots))  # pyright: ignore[reportAttributeAccessIssue]
+        return [*fresh, *read(NODES, rows.filter(mine))]  # of two records of an id the stored one counts
 
     def _fresh(self, table: Table, given: dict[str, str], where: Filter | None) -> list[Any]:
         if self._tail is None:

@@ -6,6 +6,9 @@
 A policy node is in the journal before the model is asked again. The nodes of an observation travel with the next policy
 node: should the process die between, stepping the stored action gives them again. A resumed path starts with `stored`
 nodes; observations that no longer hash to the stored ids are a divergence.
+
+The reward of an observation stands on its last node. One without messages, as the last of an episode often is, has no
+node: its reward is in the trajectory's sum alone.
 """
 
 from __future__ import annotations
