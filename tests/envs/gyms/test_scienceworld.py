@@ -68,7 +68,8 @@ async def test_the_same_commands_give_the_same_words_in_every_instance(pool):
             said.append(observation)
         return said
 
-    async with pool.lease() as one, pool.lease() as other:
+    entry = Registry.load().entry("scienceworld")
+    async with pool.lease() as one, HostPool(entry) as elsewhere, elsewhere.lease() as other:
         first = [await transcript(one, task) for task in tasks]
         again = [await transcript(other, task) for task in reversed(tasks)]
     assert first == again[::-1]
