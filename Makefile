@@ -56,7 +56,7 @@ demo: $(MODEL) ## A small language model plays two real environments here; a rep
 	@# Exit code 6 says that some episodes failed (a small model may run out of context): they are in the report.
 	$(BIN)/silva rollout --run demo --lake demo/lake --model local --agent react \
 	    $(foreach name,$(DEMO_ENVS),--env $(name)) --limit $(DEMO_LIMIT) --pool 8 \
-	    budget.turns=6 sampling.max_tokens=96 || test $$? -eq 6
+	    budget.turns=6 sampling.max_tokens=64 sampling.temperature=0.3 || test $$? -eq 6
 	$(BIN)/silva report --run demo --lake demo/lake --output demo/report.html \
 	    $$(if [ -n "$${DISPLAY:-}$${WAYLAND_DISPLAY:-}" ] || [ "$$(uname)" = Darwin ]; then echo --open; fi)
 	@echo "The report: demo/report.html. The data: $(BIN)/silva trees list --lake demo/lake"

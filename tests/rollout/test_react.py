@@ -18,6 +18,18 @@ def test_tools_are_told_in_one_system_message_and_results_come_as_observations()
     assert rendered[3].text == "Observation: 5"
 
 
+def test_the_form_is_shown_with_the_arguments_a_tool_requires():
+    parameters = {
+        "type": "object",
+        "properties": {"way": {"enum": ["left", "right"]}, "steps": {"type": "integer"}, "why": {"type": "string"}},
+        "required": ["way", "steps"],
+    }
+    shown = render((user("go"),), (Tool(name="walk", description="", parameters=parameters),))[0].text
+    example = shown.rpartition("looks like this:\n")[2]
+    (call,) = parse(assistant(example), 0).tool_calls
+    assert (call.name, call.parsed()) == ("walk", {"way": "left", "steps": 1})
+
+
 def test_two_results_in_a_row_become_one_user_message():
     rendered = render((user("go"), assistant("x"), tool_result("1", "a"), tool_result("2", "b")), ())
     assert [m.role for m in rendered] == ["user", "assistant", "user"]

@@ -83,7 +83,28 @@ def _manual(tools: tuple[Tool, ...]) -> str:
         "Tools:",
     ]
     lines += [f"- {t.name}: {t.description} Arguments: {json.dumps(t.parameters)}" for t in tools]
+    # Small models copy a form they see more readily than one they are told of.
+    lines += ["", "A well-formed action looks like this:", _spoken((_example(tools[0]),))]
     return "\n".join(lines)
+
+
+_SAMPLES = {"integer": 1, "number": 1.0, "boolean": True, "array": [], "object": {}, "null": None}
+
+
+def _example(tool: Tool) -> ToolCall:
+    """A call of the tool with the arguments it requires, made up from its schema."""
+    schema = tool.parameters or {}
+    known, required = schema.get("properties", {}), schema.get("required", ())
+    arguments = {name: _sample(known.get(name, {})) for name in required}
+    return ToolCall(id="", name=tool.name, arguments=json.dumps(arguments))
+
+
+def _sample(schema: object) -> object:
+    given = schema if isinstance(schema, dict) else {}
+    if given.get("enum"):
+        return given["enum"][0]
+    kind = given.get("type")
+    return _SAMPLES.get(kind, "…") if isinstance(kind, str) else "…"
 
 
 def _spoken(calls: tuple[ToolCall, ...]) -> str:
