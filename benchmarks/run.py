@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).parent
-BENCHMARKS = ("engine", "agents1000", "bfcl_hosts", "crash")
+BENCHMARKS = ("engine", "agents1000", "bfcl_hosts", "crash", "storage")
 
 
 def main() -> int:
@@ -42,8 +42,6 @@ def main() -> int:
             continue
         record = json.loads(result.read_text())
         table.add_row(name, record["bar"], str(record["ratio"]), "yes" if record["holds"] else "no")
-    storage = ["--turns", "20000", "--output", str(HERE / "results" / "storage.quick.json")] if given.quick else []
-    worst = max(worst, subprocess.run([sys.executable, str(HERE / "storage.py"), *storage], check=False).returncode)
     Console().print(table)
     return worst
 

@@ -9,14 +9,13 @@ at a million turns a filtered group-by under 1 s, one trajectory under 50 ms, fu
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
 import os
-import platform
 import random
 import shutil
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ import lancedb
 import msgspec
 import pyarrow as pa
 
+from report import Measurement, arguments, hand_in, load
 from silva.lake import Lake, field
 from silva.tree import (
     Author,
@@ -258,18 +258,16 @@ def questions(folder: Path, trajectories: int) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    """Run the measurement."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--turns", type=int, default=1_000_000)
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "storage.json")
-    arguments = parser.parse_args()
-    trajectories = max(30, arguments.turns // TURNS)
+def main() -> int:
+    """Run the measurement, print, write, judge."""
+    parser = arguments(__doc__)
+    parser.add_argument("--turns", type=int, default=None, help="turns of the lake (default a million; quick 20,000)")
+    given, before = parser.parse_args(), load()
+    turns = given.turns or (20_000 if given.quick else 1_000_000)
+    trajectories = max(30, turns // TURNS)
     folder = Path(tempfile.mkdtemp(prefix="silva-storage-"))
     try:
         result: dict[str, Any] = {
-            "machine": {"cores": os.cpu_count(), "system": platform.system(), "python": platform.python_version()},
-            "load_average_at_start": os.getloadavg()[0],
             "sizes": sizes(folder / "sizes"),
             "ingest": asyncio.run(ingest(folder / "lake", trajectories)),
         }
@@ -284,16 +282,27 @@ def main() -> None:
         "one trajectory, ms": (result["questions"]["one_trajectory"]["p50_ms"], "<=", 50),
         "full text, ms": (result["questions"]["full_text"]["p50_ms"], "<=", 100),
     }
-    result["goals"] = {
-        name: {"measured": value, "goal": f"{sign} {goal}", "met": value >= goal if sign == ">=" else value <= goal}
+    rows = [
+        {
+            "what": name,
+            "measured": round(value, 1),
+            "goal": f"{sign} {goal:,}",
+            "met": value >= goal if sign == ">=" else value <= goal,
+        }
         for name, (value, sign, goal) in goals.items()
-    }
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(json.dumps(result, indent=2) + "\n")
-    print(f"{result['ingest']['turns']:,} turns, {result['lake_bytes'] / 1e6:.0f} MB")
-    for name, goal in result["goals"].items():
-        print(f"{name:30} {goal['measured']:>12,.1f}   goal {goal['goal']:>9}   {'met' if goal['met'] else 'NOT MET'}")
+    ]
+    measured = Measurement(
+        name="storage",
+        question=f"A lake of {result['ingest']['turns']:,} turns, {result['lake_bytes'] / 1e6:,.0f} MB",
+        bar="every goal; the ratio is full history to tree",
+        ratio=result["sizes"]["ratio"],
+        holds=all(row["met"] for row in rows),
+        rows=rows,
+        details=result,
+        quick=given.quick,
+    )
+    return hand_in(measured, before)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
