@@ -19,7 +19,7 @@ TEXT = GUIDE.read_text()
 
 @pytest.fixture
 def guess(tmp_path):
-    blocks = re.findall(r'```python title="guess.py(?:, continued)?"\n(.*?)```', TEXT, re.DOTALL)
+    blocks = re.findall(r'```{?\.?python title="guess.py(?:, continued)?"}?\n(.*?)```', TEXT, re.DOTALL)
     assert len(blocks) == 2
     (tmp_path / "guess.py").write_text("\n".join(blocks))
     return Registry.load().entry(f"{tmp_path / 'guess.py'}:Guess")
