@@ -5,7 +5,7 @@
 A run of many-turn chains with a model whose replies depend on the conversation alone is killed 20 times: three times out
 of four when a drawn number of further turns has been acknowledged, else at a drawn moment after its start, so that
 opening, recovery and closing are hit as well. It is resumed each time, and the last leg runs to the end. Every record
-whose `append` had returned is on a list outside the process. After every kill the lake is opened by a reader and must
+whose `submit` was acknowledged is on a list outside the process. After every kill the lake is opened by a reader and must
 hold all of that list. In the end the tables must hold every id once, and every tree must have the fingerprint it has in
 an undisturbed run of the same configuration.
 """

@@ -1,7 +1,7 @@
 """One leg of the crash benchmark: `run_rollout`, telling on a file which nodes were acknowledged.
 
-Arguments: the configuration as JSON, `new` or `resume`, the file. A line is written when the lake's `append` has returned to
-its caller, that is, when the engine may believe the record kept; a line once written outlives `kill -9`.
+Arguments: the configuration as JSON, `new` or `resume`, the file. A line is written when the future of the lake's `submit` is
+done, that is, when the engine may believe the record kept; a line once written outlives `kill -9`.
 """
 
 from __future__ import annotations
@@ -21,17 +21,22 @@ from silva.tree import Node, Trajectory  # noqa: E402
 
 config, resume = RolloutConfig.model_validate(json.loads(sys.argv[1])), sys.argv[2] == "resume"
 told = os.open(sys.argv[3], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-append = Lake.append
+submit = Lake.submit
 
 
-async def told_append(self: Lake, records) -> None:
-    """The lake's own append, followed by telling the ids it acknowledged."""
-    await append(self, records)
+def told_submit(self: Lake, records):
+    """The lake's own submit, telling the ids once they are acknowledged and before who waits for them goes on."""
     ids = [record.id for record in records if isinstance(record, Node | Trajectory)]
-    if ids:
-        os.write(told, "".join(f"{one}\n" for one in ids).encode())
+
+    def tell(future) -> None:
+        if ids and not future.cancelled() and future.exception() is None:
+            os.write(told, "".join(f"{one}\n" for one in ids).encode())
+
+    future = submit(self, records)
+    future.add_done_callback(tell)
+    return future
 
 
-Lake.append = told_append  # type: ignore[method-assign]
+Lake.submit = told_submit  # type: ignore[method-assign]
 result = uvloop.run(run_rollout(config, resume=resume))
 raise SystemExit(int(result.exit_code))
