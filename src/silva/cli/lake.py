@@ -151,7 +151,7 @@ def optimize(lake: Location = None) -> None:
 @app.command()
 def columns() -> None:
     """The tables and their columns, as Markdown."""
-    from silva.lake.columns import documentation
+    from silva.lake.documentation import documentation
 
     sys.stdout.write(documentation())
 

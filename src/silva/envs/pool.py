@@ -90,14 +90,15 @@ class HostPool:
         self._mode = mode
         self._per_host = instances_per_host
         self._step_timeout = step_timeout
+        python = interpreter(entry)
         self._launch = Launch(
             name=entry.name,
-            python=interpreter(entry),
+            python=python,
             target=entry.target,
             options={**entry.options, **(options or {})},
             memory_limit_mb=memory_limit_mb,
             start_timeout=start_timeout,
-            environ=_environ(entry, set(pass_variables)),
+            environ=_environ(entry, python, set(pass_variables)),
         )
         self._places = [_Place() for _ in range(1 if mode == "inline" else hosts)]
         self._idle: deque[EnvironmentHandle] = deque()
@@ -358,13 +359,13 @@ class Lease:
         self._pool.release(self._handle)
 
 
-def _environ(entry: EnvironmentEntry, passed: set[str]) -> dict[str, str]:
+def _environ(entry: EnvironmentEntry, python: str, passed: set[str]) -> dict[str, str]:
     environ = {name: value for name, value in os.environ.items() if name in passed or not _SECRET.search(name)}
     # One thread each: many hosts share the machine. A fixed hash seed: sets must order alike in every host.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         environ.setdefault(name, "1")
     environ.update(PYTHONHASHSEED="0", SILVA_HOME=str(home()))
-    if interpreter(entry) == sys.executable:
+    if python == sys.executable:
         environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     else:
         environ.pop("PYTHONHOME", None)

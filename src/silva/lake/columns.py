@@ -389,13 +389,3 @@ BLOBS = Table(
 )
 
 TABLES: dict[str, Table] = {table.name: table for table in (NODES, TRAJECTORIES, TASKS, RUNS, SUPERVISIONS, BLOBS)}
-
-
-def documentation() -> str:
-    """The tables and columns as Markdown."""
-    lines: list[str] = []
-    for table in TABLES.values():
-        lines += [f"## {table.name}", "", table.doc, "", "| column | type | field | meaning |", "|---|---|---|---|"]
-        lines += [f"| {c.name} | `{c.type}` | {c.path or '(derived)'} | {c.doc} |" for c in table.columns]
-        lines.append("")
-    return "\n".join(lines)

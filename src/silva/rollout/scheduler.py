@@ -17,7 +17,7 @@ from silva.rollout.agent import Agent
 from silva.rollout.config import RolloutConfig
 from silva.rollout.episode import Episode
 from silva.rollout.ledger import Ledger
-from silva.rollout.path import Path
+from silva.rollout.path import Journal, Path
 from silva.rollout.queue import FairQueue
 from silva.rollout.slots import Remembered, Slot
 from silva.tree import Trajectory
@@ -27,12 +27,8 @@ PACE = 0.001
 at every turn (5 % longer with a model of 1 s; benchmarks/agents1000.py)."""
 
 
-class Store(Protocol):
+class Store(Journal, Protocol):
     """The part of the lake an engine writes to."""
-
-    def submit(self, records: Any) -> asyncio.Future[None]:
-        """Write records; the future is done once they are on disk."""
-        ...
 
     async def put_blob(self, data: bytes, media_type: str = ...) -> str:
         """Store bytes; return their sha256."""
