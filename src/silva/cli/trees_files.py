@@ -19,7 +19,19 @@ import msgspec
 
 from silva.errors import StoreError, UsageError
 from silva.tree import AnyRecord, ImagePart, Lineage, Node, Run, Supervision, Trajectory, digest
-from silva.tree.formats import Bundle, described, detect, find, merged, read, reference, renamed, write
+from silva.tree.formats import (
+    FORMATS,
+    WRITABLE,
+    Bundle,
+    described,
+    detect,
+    find,
+    merged,
+    read,
+    reference,
+    renamed,
+    write,
+)
 
 _BATCH = 2000
 
@@ -125,7 +137,7 @@ async def take_in(location: str, path: Path, name: str | None, run: str | None) 
     from silva.lake import Lake
 
     data = _bytes(path)
-    name = name or detect(path.name, data[:65536])
+    name = name or detect(path.name, data)
     stem = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in path.stem).strip("-.") or "file"
     found = merged(read(name, data, file=path.name, run=run or stem, load=_loader(path.parent)))
     if run is not None:
@@ -263,12 +275,15 @@ def format_of(name: str | None, output: Path | None) -> str:
     """The format asked for, or the one that goes with the file's ending.
 
     Raises:
-        UsageError: unknown, or neither said nor to be seen.
+        UsageError: unknown, read only, or neither said nor to be seen.
     """
     if name is not None:
-        return find(name).name
-    by_ending = {".jsonl": "messages", ".json": "atif", ".parquet": "parquet"}
+        if find(name).write is None:
+            raise UsageError(f"{name} is read only; to write there are {', '.join(WRITABLE)}")
+        return name
+    # Where several formats share an ending, the first of them is meant.
+    by_ending = {FORMATS[each].ending: each for each in reversed(WRITABLE)}
     ending = output.suffix if output is not None else ""
     if ending not in by_ending:
-        raise UsageError("which format? add --format messages, atif or parquet")
+        raise UsageError(f"which format? add --format {', '.join(WRITABLE[:-1])} or {WRITABLE[-1]}")
     return by_ending[ending]

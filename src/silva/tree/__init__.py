@@ -6,6 +6,7 @@ A node is stored once and carries only what it adds. Supervision and risks are s
 grew them. `silva.tree.formats` reads and writes the field's file formats.
 """
 
+from silva.tree.exact import InexactTokensError, TokenWalk, added, seen_ids, token_walk
 from silva.tree.message import (
     ImagePart,
     Json,
@@ -43,6 +44,7 @@ __all__ = [
     "Failure",
     "Group",
     "ImagePart",
+    "InexactTokensError",
     "Json",
     "Lineage",
     "Message",
@@ -59,6 +61,7 @@ __all__ = [
     "Task",
     "TextPart",
     "ThinkingPart",
+    "TokenWalk",
     "Tokens",
     "Tool",
     "ToolCall",
@@ -66,6 +69,7 @@ __all__ = [
     "Tree",
     "TreeError",
     "Usage",
+    "added",
     "assistant",
     "call",
     "decode",
@@ -75,9 +79,11 @@ __all__ = [
     "groups",
     "messages",
     "node_id",
+    "seen_ids",
     "slot",
     "system",
     "to_json",
+    "token_walk",
     "tool_result",
     "tools",
     "trajectory_id",

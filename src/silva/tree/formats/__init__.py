@@ -3,40 +3,55 @@
     lake ─▶ Bundle … ─▶ write("messages", bundles) ─▶ pieces of text or bytes ─▶ the caller's file
     file ─▶ lines or bytes ─▶ read("atif", source) ─▶ Bundle … ─▶ lake
 
-Pure functions: nothing here opens a file. Every format goes both ways without loss, even between formats: what one
-lacks goes to its extension field, what Silva lacks is kept in attributes.
+Pure functions: nothing here opens a file. What is written is read back without loss, even through several formats: what
+one lacks goes to its extension field, what Silva lacks is kept in attributes. Files of agents and of observers
+(`claude-code`, `codex`, `langsmith`, `phoenix`) are read only.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import PurePath
-from typing import Any, NamedTuple, cast
+from collections.abc import Iterable, Iterator
 
 from silva.errors import UsageError
-from silva.tree.formats import atif, messages, parquet
+from silva.tree.formats import (
+    adp,
+    atif,
+    claude_code,
+    codex,
+    inspect_eval,
+    langsmith,
+    messages,
+    openenv,
+    otel,
+    parquet,
+    phoenix,
+    sharegpt,
+    verifiers,
+)
 from silva.tree.formats.bundle import Bundle, described, merged, renamed
+from silva.tree.formats.detection import Format, detected, is_atif, is_messages, is_parquet
 from silva.tree.formats.errors import FormatError, suggestion
 from silva.tree.formats.images import Loader, reference
 from silva.tree.formats.tasks import read_tasks, write_tasks
 
-
-class Format(NamedTuple):
-    """A file format: how it is written and read, and whether its source is bytes as a whole (else lines of text)."""
-
-    name: str
-    ending: str
-    binary: bool
-    write: Callable[[Iterable[Bundle]], Iterator[str | bytes]]
-    read: Callable[..., Iterator[Bundle]]
-
-
-FORMATS = {
-    "messages": Format("messages", ".jsonl", False, messages.write, messages.read),
-    "atif": Format("atif", ".json", False, atif.write, atif.read),
-    "parquet": Format("parquet", ".parquet", True, parquet.write, parquet.read),
-}
+_KNOWN = (
+    Format("messages", ".jsonl", False, messages.write, messages.read, is_messages, general=True),
+    Format("atif", ".json", False, atif.write, atif.read, is_atif),
+    Format("parquet", ".parquet", True, parquet.write, parquet.read, is_parquet, ("*.parquet",)),
+    Format("sharegpt", ".jsonl", False, sharegpt.write, sharegpt.read, sharegpt.recognise),
+    Format("adp", ".jsonl", False, adp.write, adp.read, adp.recognise),
+    Format("otel", ".json", False, otel.write, otel.read, otel.recognise),
+    Format("verifiers", ".jsonl", False, verifiers.write, verifiers.read, verifiers.recognise),
+    Format("openenv", ".jsonl", False, openenv.write, openenv.read, openenv.recognise),
+    Format("inspect", ".eval", True, inspect_eval.write, inspect_eval.read, inspect_eval.recognise, ("*.eval",)),
+    Format("claude-code", ".jsonl", False, None, claude_code.read, claude_code.recognise),
+    Format("codex", ".jsonl", False, None, codex.read, codex.recognise, ("rollout-*.jsonl",)),
+    Format("langsmith", ".jsonl", False, None, langsmith.read, langsmith.recognise),
+    Format("phoenix", ".jsonl", False, None, phoenix.read, phoenix.recognise),
+)
+FORMATS = {form.name: form for form in _KNOWN}
+WRITABLE = tuple(form.name for form in _KNOWN if form.write is not None)
+"""Formats that go both ways."""
 
 
 def find(name: str) -> Format:
@@ -54,10 +69,13 @@ def write(name: str, bundles: Iterable[Bundle]) -> Iterator[str | bytes]:
     """Write bundles in a format: pieces of text (each a line) or of bytes, in order.
 
     Raises:
-        UsageError: no such format.
+        UsageError: no such format, or one that is read only.
         FormatError: a bundle that lacks part of a walk, or a value the format has no way to write.
     """
-    return find(name).write(bundles)
+    form = find(name)
+    if form.write is None:
+        raise UsageError(f"{name} is read only; to write there are {', '.join(WRITABLE)}")
+    return form.write(bundles)
 
 
 def read(
@@ -90,33 +108,12 @@ def read(
 
 
 def detect(path: str, sample: bytes) -> str:
-    """The name of the format of a file, by its first bytes (some kilobytes will do) and its name.
+    """The name of the format of a file, by its bytes (some kilobytes will do where lines are short) and its name.
 
     Raises:
-        UsageError: it is none of them.
+        UsageError: it is none of them, or could be several.
     """
-    if sample.startswith(b"PAR1"):
-        return "parquet"
-    first = sample.lstrip().split(b"\n", 1)[0]
-    try:
-        value: Any = json.loads(first)
-    except (ValueError, RecursionError):
-        value = None
-    if isinstance(value, list):
-        listed = cast(list[Any], value)
-        value = listed[0] if listed else None
-    if isinstance(value, dict):
-        keys = set(cast(dict[str, Any], value))
-        if "messages" in keys:
-            return "messages"
-        if keys & {"schema_version", "steps"}:
-            return "atif"
-    # A document laid out over many lines does not parse by its first one.
-    if b'"schema_version"' in sample and b'"ATIF-' in sample:
-        return "atif"
-    if b'"messages"' in first:
-        return "messages"
-    raise UsageError(f"{PurePath(path).name}: format not recognised; say --format {' | '.join(FORMATS)}")
+    return detected(path, sample, FORMATS)
 
 
 def _bytes(source: Iterable[str | bytes]) -> Iterator[bytes]:
@@ -126,6 +123,7 @@ def _bytes(source: Iterable[str | bytes]) -> Iterator[bytes]:
 
 __all__ = [
     "FORMATS",
+    "WRITABLE",
     "Bundle",
     "Format",
     "FormatError",

@@ -76,7 +76,7 @@ def grow(draft: Draft, name: str, line: int) -> Bundle:
 
 def _grown(draft: Draft) -> Bundle:
     run, turns = draft.origin.run, draft.turns
-    task = draft.origin.task or _task(turns)
+    task = draft.origin.task or prompted(turns)
     content = digest(_encode((turns, draft.agent, draft.model, draft.attributes)))
     # 31 bits of the content: a place in the group that needs no count of what else the run already holds.
     index = int(content[:8], 16) >> 1 if draft.origin.index is None else draft.origin.index
@@ -129,7 +129,8 @@ def _grown(draft: Draft) -> Bundle:
     return Bundle(run=run, tasks=(task,), trajectories=(trajectory,), nodes=tuple(nodes), blobs=draft.blobs)
 
 
-def _task(turns: tuple[Turn, ...]) -> Task:
+def prompted(turns: tuple[Turn, ...]) -> Task:
+    """The task of a conversation that names none: its id follows from what was said before the first sampled turn."""
     prompt: list[bytes] = []
     for turn in turns:
         if turn.author is Author.POLICY:

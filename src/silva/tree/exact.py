@@ -1,0 +1,98 @@
+"""Exact tokens along a walk: what each node adds, and what a trainer may take. Nothing is ever re-tokenised.
+
+    prompt ids the model saw ─┐
+    ids it sampled ───────────┴─▶ added: this node's delta ─▶ … ─▶ token_walk: ids, which were sampled, logprobs
+
+A node sampled by the policy holds the ids between the previous sampled one and itself (template glue, the words of
+others) and its own. Concatenated they are what the model saw. Where a template rewrote earlier turns the prompt is no
+continuation: that node holds the whole context again and its attribute `tokens` says `restart`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from silva.tree.message import Record
+from silva.tree.node import Author, Node, Tokens
+
+RESTART = "restart"
+"""Value of the attribute `tokens` on a node that holds the whole context, not a delta."""
+ABSENT = "absent"
+"""Value of the attribute `tokens` on a node whose backend returned no ids."""
+
+
+class InexactTokensError(ValueError):
+    """A walk whose ids are not known from end to end; the message names the node, its model and why."""
+
+
+class TokenWalk(Record, frozen=True, kw_only=True):
+    """What the model saw along a walk since its last restart. `sampled[i]` says whether `ids[i]` was drawn from the
+    policy; `logprobs[i]` is its log-probability then, else 0. `nodes[i]` is the index in the walk of the node that
+    `ids[i]` stands on."""
+
+    ids: tuple[int, ...]
+    sampled: tuple[bool, ...]
+    logprobs: tuple[float, ...]
+    nodes: tuple[int, ...]
+
+
+def added(seen: Sequence[int] | None, prompt: tuple[int, ...], sampled: Tokens) -> tuple[Tokens, bool]:
+    """The ids a sampled node adds, and whether it is a restart.
+
+    Args:
+        seen: the ids along the walk so far, None where they are not known.
+        prompt: the ids the model was given.
+        sampled: the ids it drew, nothing else.
+    """
+    restart = seen is None or len(prompt) < len(seen) or tuple(seen) != prompt[: len(seen)]
+    glue = prompt if restart or seen is None else prompt[len(seen) :]
+    return Tokens(ids=glue + sampled.ids, sampled=sampled.sampled, logprobs=sampled.logprobs), restart
+
+
+def seen_ids(walk: Iterable[Node]) -> list[int] | None:
+    """The ids the model has seen and sampled along a walk: [] before its first turn, None where a turn lacks them."""
+    ids: list[int] | None = []
+    for node in walk:
+        if node.tokens is None:
+            if node.author is Author.POLICY:
+                ids = None
+        elif node.attributes.get("tokens") == RESTART:
+            ids = list(node.tokens.ids)
+        elif ids is not None:
+            ids.extend(node.tokens.ids)
+    return ids
+
+
+def token_walk(walk: Sequence[Node]) -> TokenWalk:
+    """The ids along a walk from its last restart on, as a trainer needs them.
+
+    Raises:
+        InexactTokensError: a sampled turn has no ids, or no log-probabilities.
+    """
+    start = 0
+    for place, node in enumerate(walk):
+        if node.attributes.get("tokens") == RESTART:
+            start = place
+    ids: list[int] = []
+    sampled: list[bool] = []
+    logprobs: list[float] = []
+    nodes: list[int] = []
+    for place in range(start, len(walk)):
+        node = walk[place]
+        tokens = node.tokens
+        if tokens is None:
+            if node.author is Author.POLICY:
+                raise InexactTokensError(f"{_named(node)} has no token ids: its backend returned none")
+            continue
+        if tokens.sampled and not tokens.logprobs:
+            raise InexactTokensError(f"{_named(node)} has no log-probabilities: its backend returned none")
+        glue = len(tokens.ids) - tokens.sampled
+        ids.extend(tokens.ids)
+        sampled.extend([False] * glue + [True] * tokens.sampled)
+        logprobs.extend([0.0] * glue + list(tokens.logprobs))
+        nodes.extend([place] * len(tokens.ids))
+    return TokenWalk(ids=tuple(ids), sampled=tuple(sampled), logprobs=tuple(logprobs), nodes=tuple(nodes))
+
+
+def _named(node: Node) -> str:
+    return f"node {node.id[:12]} (turn at depth {node.depth}, model {node.model or 'unknown'})"

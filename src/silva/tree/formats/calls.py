@@ -1,0 +1,156 @@
+"""Calls: a trace of model calls, each of which repeats the conversation so far, folded back into a tree.
+
+    call 1:  system, user ─▶ assistant                        system ── user ── assistant ── tool ── assistant
+    call 2:  system, user, assistant, tool ─▶ assistant   ─▶                        └── tool' ── assistant
+    call 3:  system, user, assistant, tool' ─▶ assistant
+
+A call continues the walk whose words its own prompt begins with; where it says something else, it is a branch. Calls
+come in the order of their start. Where calls carry token ids, a node keeps what it adds, as everywhere.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from silva.tree.formats.blocks import Said
+from silva.tree.formats.draft import Turn
+from silva.tree.formats.twigs import ROOT, Branches
+from silva.tree.message import Json, Record, Tool
+from silva.tree.node import NO_USAGE, Author, Tokens, Usage
+
+
+class Call(Record, frozen=True, kw_only=True):
+    """One call of a model: what it was sent, what it said (several where it was asked for several), what that cost.
+
+    `prompt_ids` and `sampled_ids` are token ids where the trace has them.
+    """
+
+    sent: tuple[Said, ...]
+    said: tuple[Said, ...]
+    tools: tuple[Tool, ...] | None = None
+    model: str = ""
+    usage: Usage = NO_USAGE
+    finish_reasons: tuple[str, ...] = ()
+    started: float = 0.0
+    prompt_ids: tuple[int, ...] | None = None
+    sampled_ids: tuple[int, ...] | None = None
+    attributes: Json = msgspec.field(default_factory=dict[str, Any])
+
+
+class Answer(Record, frozen=True, kw_only=True):
+    """What a tool gave back, by a record of its own. It is a turn where no later call repeats it."""
+
+    said: Said
+    started: float = 0.0
+    seconds: float = 0.0
+    attributes: Json = msgspec.field(default_factory=dict[str, Any])
+
+
+def fold(branches: Branches, key: str, calls: list[Call], answers: list[Answer]) -> int:
+    """Put the calls of one trace on the tree; what is kept of each message stands under `attributes[key]`.
+
+    Returns:
+        how many answers no call had asked for: they have no place on the tree.
+    """
+    asked: dict[str, int] = {}
+    for call in sorted(calls, key=lambda call: call.started):
+        place = _sent(branches, key, call)
+        for number, said in enumerate(call.said):
+            reason = call.finish_reasons[number] if number < len(call.finish_reasons) else ""
+            own = branches.add(place, _turn(branches, key, call, said, place, number), finish_reason=reason)
+            asked |= {made.id: own for made in said.message.tool_calls}
+    placed = [_answer(branches, key, answer, asked) for answer in sorted(answers, key=lambda answer: answer.started)]
+    return placed.count(False)
+
+
+def _sent(branches: Branches, key: str, call: Call) -> int:
+    place = ROOT
+    for said in call.sent:
+        known = branches.same(place, said.message)
+        if known is None:
+            attributes: Json = {key: {"message": said.kept}} if said.kept else {}
+            known = branches.add(place, Turn(message=said.message, attributes=attributes))
+        place = known
+    tools = call.tools
+    if tools is not None and place != ROOT:
+        path = branches.walk(place)
+        in_force = next((branches.twigs[at].turn.tools for at in reversed(path) if branches.twigs[at].turn.tools), None)
+        if in_force is None and not any(branches.twigs[at].author is Author.POLICY for at in path):
+            branches.replace(path[0], tools=tools)
+        elif in_force != tools:
+            branches.replace(place, tools=tools)
+    return place
+
+
+def _turn(branches: Branches, key: str, call: Call, said: Said, place: int, number: int) -> Turn:
+    kept: Json = dict(call.attributes)
+    if said.kept:
+        kept["message"] = said.kept
+    attributes: Json = {key: kept} if kept else {}
+    tokens = None
+    if call.sampled_ids is not None and number == 0:
+        glue: tuple[int, ...] = ()
+        if call.prompt_ids is None:
+            attributes["tokens"] = "completion"
+        else:
+            seen = _seen(branches, place)
+            continues = seen is not None and call.prompt_ids[: len(seen)] == seen
+            glue = call.prompt_ids[len(seen) :] if seen is not None and continues else call.prompt_ids
+            if not continues:
+                attributes["tokens"] = "restart"
+        tokens = Tokens(ids=(*glue, *call.sampled_ids), sampled=len(call.sampled_ids))
+    return Turn(
+        message=said.message,
+        tokens=tokens,
+        model=call.model,
+        # Several answers of one call were billed once.
+        usage=call.usage if number == 0 else NO_USAGE,
+        started=call.started,
+        attributes=attributes,
+    )
+
+
+def _seen(branches: Branches, place: int) -> tuple[int, ...] | None:
+    """The token ids along the walk, None where a sampled turn lacks them."""
+    ids: list[int] = []
+    for at in branches.walk(place):
+        twig = branches.twigs[at]
+        tokens = twig.turn.tokens
+        if tokens is None and twig.author is Author.POLICY:
+            return None
+        if twig.turn.attributes.get("tokens") == "restart":
+            ids = []
+        if tokens is not None:
+            ids += tokens.ids
+    return tuple(ids)
+
+
+def _answer(branches: Branches, key: str, answer: Answer, asked: dict[str, int]) -> bool:
+    call_id = answer.said.message.tool_call_id
+    caller = asked.get(call_id) if call_id is not None else None
+    if call_id is None or caller is None:
+        return False
+    usage = Usage(env_seconds=answer.seconds)
+    below = [caller]
+    while below:
+        at = below.pop()
+        for child in branches.children(at):
+            turn = branches.twigs[child].turn
+            if turn.message.role == "tool" and turn.message.tool_call_id == call_id:
+                if turn.usage == NO_USAGE:
+                    given: Any = turn.attributes.get(key, {})
+                    kept: Json = {**given, **answer.attributes}
+                    attributes: Json = {**turn.attributes, **({key: kept} if kept else {})}
+                    branches.replace(child, usage=usage, started=turn.started or answer.started, attributes=attributes)
+                return True
+            if turn.message.role == "tool":
+                below.append(child)
+    end = caller
+    while tail := [at for at in branches.children(end) if branches.twigs[at].turn.message.role == "tool"]:
+        end = tail[0]
+    kept = {**answer.attributes, **({"message": answer.said.kept} if answer.said.kept else {})}
+    attributes = {key: kept} if kept else {}
+    branches.add(end, Turn(message=answer.said.message, usage=usage, started=answer.started, attributes=attributes))
+    return True

@@ -1,0 +1,185 @@
+"""Spans: what OpenTelemetry exports as JSON (OTLP), of any instrumentation.
+
+resourceSpans ─▶ scopeSpans ─▶ spans      ┐
+resourceLogs ─▶ scopeLogs ─▶ logRecords   ┴─▶ Span … (attributes as plain values, log records as events of theirs)
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
+
+from silva.tree.formats.values import Row
+from silva.tree.message import Json
+
+
+class Event:
+    """Something that happened within a span: its name, Unix seconds, and its attributes."""
+
+    __slots__ = ("attributes", "name", "time")
+
+    def __init__(self, name: str, time: float, attributes: Row) -> None:
+        self.name, self.time, self.attributes = name, time, attributes
+
+
+class Span:
+    """One span. `started` and `ended` are Unix seconds; ids are texts as the file has them."""
+
+    __slots__ = ("attributes", "ended", "error", "events", "id", "name", "parent", "scope", "started", "trace")
+
+    def __init__(
+        self,
+        *,
+        id: str,
+        trace: str,
+        parent: str,
+        name: str,
+        started: float,
+        ended: float,
+        attributes: Row,
+        events: list[Event],
+        error: str = "",
+        scope: str = "",
+    ) -> None:
+        self.id, self.trace, self.parent, self.name = id, trace, parent, name
+        self.started, self.ended, self.attributes, self.events = started, ended, attributes, events
+        self.error, self.scope = error, scope
+
+
+def is_otlp(value: Any) -> bool:
+    """Whether a value is an OTLP document of spans or log records."""
+    keys = set(cast(Json, value)) if isinstance(value, dict) else set[str]()
+    return bool({"resourceSpans", "resource_spans", "resourceLogs"} & keys)
+
+
+def spans(found: Iterable[Row]) -> list[Span]:
+    """All spans of a file's documents, in order; log records join the span they name.
+
+    Raises:
+        FormatError: with line and field.
+    """
+    known: list[Span] = []
+    by_id: dict[str, Span] = {}
+    loose: list[tuple[str, Event]] = []
+    for row in found:
+        for span in _document(row):
+            known.append(span)
+            by_id[span.id] = span
+        loose += _logs(row)
+    for span_id, event in loose:
+        if span_id in by_id:
+            by_id[span_id].events.append(event)
+    return known
+
+
+def encoded(value: Any) -> Json:
+    """A plain value as OTLP writes it."""
+    if isinstance(value, bool):
+        return {"boolValue": value}
+    if isinstance(value, int):
+        return {"intValue": str(value)}
+    if isinstance(value, float):
+        return {"doubleValue": value}
+    if isinstance(value, list):
+        return {"arrayValue": {"values": [encoded(item) for item in cast(list[Any], value)]}}
+    return {"stringValue": str(value)}
+
+
+def pairs(values: Json) -> list[Json]:
+    """Attributes as OTLP lists them."""
+    return [{"key": key, "value": encoded(value)} for key, value in values.items()]
+
+
+def _document(row: Row) -> Iterator[Span]:
+    for resource in _rows(row, "resourceSpans", "resource_spans"):
+        for scope in _rows(resource, "scopeSpans", "scope_spans", "instrumentationLibrarySpans"):
+            name = scope.row("scope").text("name")
+            for span in scope.rows("spans"):
+                yield _span(span, name)
+
+
+def _span(row: Row, scope: str) -> Span:
+    status = row.row("status")
+    code: Any = status.value.get("code")
+    failed = code in (2, "STATUS_CODE_ERROR")
+    return Span(
+        id=_id(row, "spanId", "span_id"),
+        trace=_id(row, "traceId", "trace_id"),
+        parent=_id(row, "parentSpanId", "parent_span_id"),
+        name=row.text("name"),
+        started=_nanoseconds(row, "startTimeUnixNano", "start_time_unix_nano"),
+        ended=_nanoseconds(row, "endTimeUnixNano", "end_time_unix_nano"),
+        attributes=_attributes(row),
+        events=[
+            Event(event.text("name"), _nanoseconds(event, "timeUnixNano", "time_unix_nano"), _attributes(event))
+            for event in row.rows("events")
+        ],
+        error=(status.text("message") or "error") if failed else "",
+        scope=scope,
+    )
+
+
+def _logs(row: Row) -> Iterator[tuple[str, Event]]:
+    for resource in row.rows("resourceLogs"):
+        for scope in resource.rows("scopeLogs"):
+            for record in scope.rows("logRecords"):
+                attributes = _attributes(record)
+                body = _value(record.row("body")) if "body" in record else None
+                name = record.text("eventName") or str(attributes.value.get("event.name") or "")
+                merged = {**attributes.value, **(cast(Json, body) if isinstance(body, dict) else {})}
+                event = Event(name, _nanoseconds(record, "timeUnixNano"), attributes.inside("", merged))
+                yield _id(record, "spanId"), event
+
+
+def _attributes(row: Row) -> Row:
+    given: Any = row.value.get("attributes")
+    if isinstance(given, dict):  # some exporters write them as an object
+        return row.row("attributes")
+    values: Json = {}
+    for pair in row.rows("attributes"):
+        values[pair.text("key")] = _value(pair.row("value"))
+    return row.inside("attributes", values)
+
+
+def _value(row: Row) -> Any:
+    """The plain value of an AnyValue."""
+    for key, value in row.value.items():
+        match key:
+            case "stringValue" | "string_value":
+                return row.text(key)
+            case "intValue" | "int_value":
+                return int(row.number(key) or 0)
+            case "doubleValue" | "double_value":
+                return value if value in ("NaN", "Infinity", "-Infinity") else row.number(key)
+            case "boolValue" | "bool_value":
+                return row.flag(key)
+            case "arrayValue" | "array_value":
+                return [_value(item) for item in row.row(key).rows("values")]
+            case "kvlistValue" | "kvlist_value":
+                return {pair.text("key"): _value(pair.row("value")) for pair in row.row(key).rows("values")}
+            case "bytesValue" | "bytes_value":
+                return row.text(key)
+            case _:
+                raise row.error(key, "unknown kind of value")
+    return None
+
+
+def _rows(row: Row, *keys: str) -> list[Row]:
+    return next((row.rows(key) for key in keys if key in row), list[Row]())
+
+
+def _nanoseconds(row: Row, *keys: str) -> float:
+    return next((row.number(key) or 0.0 for key in keys if key in row), 0.0) / 1e9
+
+
+def _id(row: Row, *keys: str) -> str:
+    """An id in hexadecimal; protobuf's own JSON writes it in base64."""
+    said = next((row.text(key) for key in keys if key in row), "")
+    if len(said) in (12, 24):
+        try:
+            return base64.b64decode(said, validate=True).hex()
+        except binascii.Error:
+            return said
+    return said.lower()
