@@ -39,7 +39,7 @@ $(CORE): $(BIN)/python
 	@rm -f $(VENV)/.core-*; touch $@
 
 $(DEV): $(CORE)
-	$(PIP) -e '.[dev,docs]'
+	$(PIP) -e '.[dev,docs,exact]'
 	@rm -f $(VENV)/.dev-*; touch $@
 
 $(MODEL): $(CORE)

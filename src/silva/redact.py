@@ -32,6 +32,7 @@ class _Shape(NamedTuple):
 
 # Order matters: a specific prefix must be tried before the general one that would also match it.
 _SHAPES = (
+    _Shape("run token", ("sk-silva.",), re.compile(rf"\bsk-silva\.[A-Za-z0-9._\-]{{1,100}}\.{_WORD}{{20,}}")),
     _Shape("Anthropic key", ("sk-ant-",), re.compile(rf"\bsk-ant-{_WORD}{{16,}}")),
     _Shape("OpenAI key", ("sk-",), re.compile(rf"\bsk-(?:proj-|svcacct-|admin-|or-v1-)?{_WORD}{{20,}}")),
     _Shape("Hugging Face token", ("hf_",), re.compile(r"\bhf_[A-Za-z0-9]{20,}")),

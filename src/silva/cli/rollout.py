@@ -30,7 +30,9 @@ def rollout(
         str | None, typer.Option(help="local, scripted:FILE, http(s)://HOST/v1#NAME, openai:NAME.")
     ] = None,
     policy: Annotated[str | None, typer.Option(help="model, expert or null.")] = None,
-    agent: Annotated[str | None, typer.Option(help="tools or react.")] = None,
+    agent: Annotated[
+        str | None, typer.Option(help="tools, react, or 'program: COMMAND' ({prompt} in it, else on stdin).")
+    ] = None,
     lake: Annotated[str | None, typer.Option(help="Folder or object-store URL.", envvar="SILVA_LAKE")] = None,
     pool: Annotated[int | None, typer.Option(help="Episodes in flight.")] = None,
     group: Annotated[int | None, typer.Option(help="Rollouts of each task.")] = None,

@@ -89,7 +89,7 @@ def show(
 def export(
     output: Annotated[Path | None, typer.Option("--output", "-o", help="File to write; standard output if -.")] = None,
     format_: Annotated[
-        str | None, typer.Option("--format", "-f", help="messages, atif or parquet; else by the file's ending.")
+        str | None, typer.Option("--format", "-f", help="A format that can be written; else by the file's ending.")
     ] = None,
     lake: Location = None,
     run: RunName = None,
@@ -130,8 +130,8 @@ def export(
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(help="A file of messages + tools, ATIF, or Parquet.")],
-    format_: Annotated[str | None, typer.Option("--format", "-f", help="messages, atif or parquet.")] = None,
+    file: Annotated[Path, typer.Argument(help="A file in any format that Silva reads.")],
+    format_: Annotated[str | None, typer.Option("--format", "-f", help="Its format; else found out.")] = None,
     run: Annotated[str | None, typer.Option(help="Run to import into; else the file's own, or its name.")] = None,
     lake: Location = None,
     as_json: AsJson = False,
@@ -155,6 +155,30 @@ def import_(
 
 
 @app.command()
+def tokens(trajectory: Identity, lake: Location = None, as_json: AsJson = False) -> None:
+    """The exact token ids of a trajectory, with what was sampled and its log-probabilities; refuses where they are not
+    known."""
+    from silva.errors import UsageError
+    from silva.tree import InexactTokensError, token_walk
+
+    with _open(lake) as opened:
+        found = opened.trajectory(trajectory)
+        walk = opened.walk(found)
+    try:
+        exact = token_walk(walk)
+    except InexactTokensError as error:
+        raise UsageError(f"trajectory {found.id[:12]}: {error}; ask a backend that gives them") from error
+    if as_json:
+        body = {"trajectory": found.id, "ids": exact.ids, "sampled": exact.sampled, "logprobs": exact.logprobs}
+        _print_json({**body, "nodes": [walk[place].id for place in exact.nodes]})
+        return
+    from silva.cli.trees_show import console
+    from silva.cli.trees_tokens import counted
+
+    console().print(counted(walk, exact))
+
+
+@app.command()
 def replay(
     trajectory: Identity,
     lake: Location = None,
@@ -163,26 +187,48 @@ def replay(
     as_json: AsJson = False,
 ) -> int:
     """Take a trajectory's actions again in its environment; exit 0 when it answers the same, 1 when it diverges."""
-    import msgspec
-
-    from silva.errors import Exit, UsageError
+    from silva.errors import UsageError
 
     with _open(lake) as opened:
         found = opened.trajectory(trajectory)
         walk = opened.walk(found)
         run = opened.run(found.run_id)
         task = next((each for each in opened.tasks() if each.id == found.task_id), None)
+        program = run is not None and found.agent.startswith("program:")
+        walks = [walk, *_other_walks(opened, found)] if program else []
     if task is None:
         raise UsageError(f"trajectory {found.id[:12]}: the lake does not hold its task {found.task_id}")
+    if program and run is not None:
+        from silva.rollout.program_replay import replay_program
+
+        again = asyncio.run(replay_program(run, task, found, walks, timeout * 10))
+        return _say_replayed(found, again, len(walk), as_json)
     name = env or (found.env if run is None or found.env in run.envs or len(run.envs) != 1 else run.envs[0])
     options = (run.config.get("options") or {}).get(name, {}) if run is not None else {}
     done = asyncio.run(_replayed(name, options, task, found.seed, walk, timeout))
+    return _say_replayed(found, done, len(walk), as_json)
+
+
+def _other_walks(lake: Any, trajectory: Any) -> list[Any]:
+    """The walks of a trajectory beside its main one: sub-agents, retries, what was said before a summary."""
+    others = [leaf for leaf in trajectory.attributes.get("leaves", ()) if leaf != trajectory.leaf_id]
+    if not others:
+        return []
+    tree = lake.tree(trajectory.tree_id)
+    return [tree.walk(leaf) for leaf in others if leaf in tree]
+
+
+def _say_replayed(found: Any, done: Any, messages: int, as_json: bool) -> int:
+    import msgspec
+
+    from silva.errors import Exit
+
     where = done.divergence
     if as_json:
         body = {"trajectory": found.id, "same": where is None, "turns": done.turns}
         _print_json({**body, "divergence": None if where is None else msgspec.to_builtins(where)})
     elif where is None:
-        typer.echo(f"same: {done.turns} turns, {len(walk)} messages")
+        typer.echo(f"same: {done.turns} turns, {messages} messages")
     else:
         from silva.cli.trees_show import console, plain
 

@@ -10,6 +10,7 @@ One keep-alive pool without a limit: how many calls are in flight is the schedul
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncIterator
 from random import Random
@@ -26,6 +27,7 @@ from silva.models.endpoint import Endpoint
 from silva.models.errors import ModelError
 from silva.models.failure import Failures, error_message
 from silva.models.model import Completion, Delta, Request
+from silva.models.plain import BrokenError, NotHttpError, Plain, Response
 from silva.models.retry import Retry
 from silva.models.stream import Assembly, events
 from silva.models.wire import Reported, WireError, decode_reply
@@ -47,6 +49,9 @@ class Client:
         UsageError: the endpoint's url cannot be used.
     """
 
+    route = "/chat/completions"
+    """What is appended to the endpoint's url."""
+
     def __init__(
         self,
         endpoint: Endpoint,
@@ -61,12 +66,14 @@ class Client:
         self.failures = Failures(self.endpoint, key)
         self._retry = retry or Retry()
         self._random = random or Random()
-        self._url = URL(self.endpoint.url + "/chat/completions")
+        self._url = URL(self.endpoint.url + self.route)
         self._headers = {"Content-Type": "application/json", **endpoint.headers}
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
         self._bodies = Bodies(self.endpoint)
         self._http: aiohttp.ClientSession | None = None
+        is_plain = self._url.scheme == "http" and _proxy(self._url) is None
+        self._plain = Plain(self._url) if is_plain else None
 
     async def __aenter__(self) -> Client:
         return self
@@ -81,6 +88,8 @@ class Client:
         if self._http is not None:
             await self._http.close()
             self._http = None
+        if self._plain is not None:
+            self._plain.close()
 
     async def complete(self, request: Request) -> Completion:
         """Complete the conversation.
@@ -97,11 +106,12 @@ class Client:
             began = time.perf_counter()
             bound = self._bound(request.deadline - (began - started))
             try:
-                async with (
-                    asyncio.timeout(bound),
-                    self._session().post(self._url, data=body, headers=headers, allow_redirects=False) as response,
-                ):
-                    data = await response.read()
+                async with asyncio.timeout(bound):
+                    response = await self._post(body, headers)
+                    try:
+                        data = await response.read()
+                    finally:
+                        response.close()
                 if response.status != 200:
                     raise self.failures.of_status(response.status, response.headers, data)
                 now = time.perf_counter()
@@ -128,15 +138,16 @@ class Client:
             began = time.perf_counter()
             bound = self._bound(request.deadline - (began - started))
             handed_on = False
-            assembly = Assembly(self.endpoint)
-            response: aiohttp.ClientResponse | None = None
+            assembly = self._assembly()
+            response: aiohttp.ClientResponse | Response | None = None
             try:
                 stop_at = asyncio.get_running_loop().time() + bound
                 async with asyncio.timeout_at(stop_at):
-                    response = await self._session().post(self._url, data=body, headers=headers, allow_redirects=False)
+                    response = await self._post(body, headers)
                     if response.status != 200:
                         raise self.failures.of_status(response.status, response.headers, await response.read())
-                async for event in events(response.content, stop_at):
+                content = response if isinstance(response, Response) else response.content
+                async for event in events(content, stop_at):
                     delta = self._absorbed(assembly, event)
                     if delta is not None:
                         handed_on = True
@@ -145,6 +156,9 @@ class Client:
                         break
                 if not assembly.finished:
                     raise self.failures.garbage("the stream broke off", assembly.last_event, transient=True)
+                if isinstance(response, Response) and assembly.ended:
+                    await _read_to_its_end(response)
+                    response.close()
                 now = time.perf_counter()
                 yield self._finished(assembly, now - began, tried, now - started)
                 return
@@ -154,7 +168,9 @@ class Client:
             except ModelError as failure:
                 error = failure
             finally:
-                if response is not None:
+                if isinstance(response, Response):
+                    response.close()
+                elif response is not None:
                     response.close() if not assembly.ended else response.release()
             if handed_on:
                 raise error
@@ -183,6 +199,11 @@ class Client:
         except msgspec.DecodeError as fault:
             raise self.failures.garbage("its list of models is not understood", data) from fault
 
+    async def _post(self, body: bytes, headers: dict[str, str]) -> aiohttp.ClientResponse | Response:
+        if self._plain is not None:
+            return await self._plain.post(body, headers)
+        return await self._session().post(self._url, data=body, headers=headers, allow_redirects=False)
+
     def _session(self) -> aiohttp.ClientSession:
         if self._http is None:
             self._http = aiohttp.ClientSession(
@@ -192,6 +213,14 @@ class Client:
                 proxy=_proxy(self._url),
             )
         return self._http
+
+    def _assembly(self) -> Assembly:
+        """What puts the pieces of a stream together."""
+        return Assembly(self.endpoint)
+
+    def _read(self, data: bytes, seconds: float, tried: int, waited: float) -> Completion:
+        """A whole reply, read."""
+        return decode_reply(data, self.endpoint, seconds, tried, waited)
 
     def _body(self, request: Request, *, stream: bool) -> bytes:
         try:
@@ -213,7 +242,7 @@ class Client:
 
     def _decoded(self, data: bytes, seconds: float, tried: int, waited: float) -> Completion:
         try:
-            return decode_reply(data, self.endpoint, seconds, tried, waited)
+            return self._read(data, seconds, tried, waited)
         except Reported as fault:
             raise self._reported(fault) from fault
         except WireError as fault:
@@ -237,7 +266,7 @@ class Client:
     def _finished(self, assembly: Assembly, seconds: float, tried: int, waited: float) -> Delta:
         try:
             return assembly.finish(seconds, tried, waited)
-        except WireError as fault:
+        except (WireError, UnicodeError) as fault:
             raise self.failures.garbage(str(fault), assembly.last_event) from fault
 
     def _reported(self, fault: Reported) -> ModelError:
@@ -246,18 +275,21 @@ class Client:
         return self.failures.of_code(status, message, code)
 
     def _network(self, fault: aiohttp.ClientError | OSError, bound: float) -> ModelError:
-        if isinstance(fault, aiohttp.ClientResponseError):
-            return self.failures.make("garbage", f"the reply is not HTTP: {fault.message}", "is this the right port?")
+        if isinstance(fault, aiohttp.ClientResponseError | NotHttpError):
+            return self.failures.make("garbage", f"the reply is not HTTP: {fault}", "is this the right port?")
         if isinstance(fault, aiohttp.ClientSSLError):
             return self.failures.make(
                 "unreachable", f"TLS failed: {fault}", "check the certificate, or http against https"
             )
-        if isinstance(fault, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError):
+        if isinstance(fault, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError | BrokenError):
             return self.failures.make("unreachable", "the connection broke before the reply was whole", transient=True)
         if isinstance(fault, TimeoutError):
             return self.failures.timeout(bound)
         if isinstance(fault, aiohttp.ClientConnectorError):
             reason = fault.os_error.strerror or str(fault.os_error)
+            return self.failures.make("unreachable", f"cannot connect ({reason})", "is it running?", transient=True)
+        if isinstance(fault, OSError) and fault.errno:
+            reason = os.strerror(fault.errno) if fault.errno > 0 else fault.strerror
             return self.failures.make("unreachable", f"cannot connect ({reason})", "is it running?", transient=True)
         return self.failures.make("unreachable", f"the connection failed ({fault})", transient=True)
 
@@ -274,6 +306,17 @@ class Client:
                 ) from error
             raise error
         await asyncio.sleep(wait)
+
+
+async def _read_to_its_end(response: Response) -> None:
+    """Read what follows the end mark of a stream (its last, empty chunk), so that the connection can be used again."""
+    if not response.whole:
+        try:
+            async with asyncio.timeout(1.0):
+                while await response.readany():
+                    pass
+        except OSError:  # TimeoutError is one; the connection is then given up
+            return
 
 
 def _proxy(url: URL) -> str | None:

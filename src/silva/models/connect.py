@@ -44,14 +44,23 @@ class Options(Record, frozen=True, kw_only=True):
     seed: int | None = None
 
 
+class Served(Record, frozen=True, kw_only=True, gc=True):
+    """A model that answers at an endpoint. `kind` is what it speaks (as a gateway's backends name it), `renderer` its
+    tokenizer and template where it takes token ids; `stop` ends the process started for it."""
+
+    endpoint: Endpoint
+    key: str | None = None
+    kind: str = "chat"
+    renderer: str = ""
+    stop: Callable[[], None] | None = None
+
+
 class ServedClient(Client):
     """A client whose server was started for it, and is stopped with it."""
 
-    def __init__(
-        self, endpoint: Endpoint, stop: Callable[[], None], *, api_key: str | None, retry: Retry, random: Random
-    ) -> None:
-        super().__init__(endpoint, api_key=api_key, retry=retry, random=random)
-        self._stop: Callable[[], None] | None = stop
+    def __init__(self, served: Served, *, retry: Retry, random: Random) -> None:
+        super().__init__(served.endpoint, api_key=served.key, retry=retry, random=random)
+        self._stop = served.stop
 
     async def close(self) -> None:
         """Close the connections, then stop the server."""
@@ -69,34 +78,46 @@ async def open_model(spec: str, **options: object) -> Model:
         MissingError: a package for the local model is not installed.
         ModelError: the endpoint has to be asked which models it has, and cannot be.
     """
-    try:
-        chosen = msgspec.convert(options, Options, from_attributes=True)
-    except msgspec.ValidationError as fault:
-        raise UsageError(f"model options: {fault}") from fault
+    chosen = _options(options)
+    return ServedClient(await serve_spec(spec, **options), retry=chosen.retry, random=Random(chosen.seed))
+
+
+async def serve_spec(spec: str, **options: object) -> Served:
+    """Have the model that `spec` names answer at an endpoint; the caller stops it.
+
+    Raises:
+        UsageError, MissingError, ModelError: as `open_model`.
+    """
+    chosen = _options(options)
     kind, _, rest = spec.partition(":")
     if spec == "local":
         from silva.models.local.server import start_local
 
         child = await asyncio.to_thread(start_local, chosen.threads, chosen.rows)
         endpoint = _endpoint(chosen, url=child.url, model=MODEL, token_ids=True, api_key_env="")
-        return ServedClient(
-            endpoint, child.stop_now, api_key=child.token, retry=chosen.retry, random=Random(chosen.seed)
-        )
+        return Served(endpoint=endpoint, key=child.token, kind="silva", renderer="local", stop=child.stop_now)
     if kind == "scripted" and rest:
         from silva.models.scripted import ScriptedProcess, load_script
 
         script = load_script(rest)
         server = await asyncio.to_thread(ScriptedProcess(rest).start)  # its work must not be paid by this loop
         endpoint = _endpoint(chosen, url=server.url, model=script.model, token_ids=True, api_key_env="")
-        return ServedClient(endpoint, server.stop, api_key=server.token, retry=chosen.retry, random=Random(chosen.seed))
+        return Served(endpoint=endpoint, key=server.token, stop=server.stop)
     if kind == "openai" and rest:
         endpoint = _endpoint(chosen, url=OPENAI, model=rest, max_tokens_field="max_completion_tokens")
         if endpoint.key() is None:
             raise UsageError(f"model {spec}: put the api key into ${endpoint.api_key_env}")
-        return Client(endpoint, retry=chosen.retry, random=Random(chosen.seed))
+        return Served(endpoint=endpoint)
     if kind in ("http", "https"):
-        return await _remote(spec, chosen)
+        return Served(endpoint=await _remote(spec, chosen))
     raise UsageError(f"model {spec!r} is not known; possible are {SPECS}")
+
+
+def _options(options: dict[str, object]) -> Options:
+    try:
+        return msgspec.convert(options, Options, from_attributes=True)
+    except msgspec.ValidationError as fault:
+        raise UsageError(f"model options: {fault}") from fault
 
 
 @asynccontextmanager
@@ -116,7 +137,7 @@ def _endpoint(options: Options, **fields: object) -> Endpoint:
         raise UsageError(f"model endpoint: {fault}") from fault
 
 
-async def _remote(spec: str, options: Options) -> Client:
+async def _remote(spec: str, options: Options) -> Endpoint:
     parts = urlsplit(spec)
     asked = dict(parse_qsl(parts.query))
     token_ids = asked.pop("token_ids", "") in ("1", "true", "yes")
@@ -124,9 +145,9 @@ async def _remote(spec: str, options: Options) -> Client:
         raise UsageError(f"model url: {next(iter(asked))!r} is not known; possible is ?token_ids=1")
     url = urlunsplit((parts.scheme, parts.netloc, parts.path, "", ""))
     endpoint = _endpoint(options, url=url, model=parts.fragment, token_ids=token_ids, api_key_env=KEY_VARIABLE)
-    client = Client(endpoint, retry=options.retry, random=Random(options.seed))
     if endpoint.model:
-        return client
+        return endpoint
+    client = Client(endpoint, retry=options.retry, random=Random(options.seed))
     try:
         names = await client.list_models()
     finally:
@@ -134,5 +155,4 @@ async def _remote(spec: str, options: Options) -> Client:
     if len(names) != 1:
         listed = ", ".join(names[:10]) or "none"
         raise UsageError(f"{endpoint.shown} has {len(names)} models ({listed}): write {endpoint.shown}#NAME")
-    named = msgspec.structs.replace(endpoint, model=names[0])
-    return Client(named, retry=options.retry, random=Random(options.seed))
+    return msgspec.structs.replace(endpoint, model=names[0])

@@ -44,7 +44,7 @@ class Request(Record, frozen=True, kw_only=True):
 class Completion(Record, frozen=True, kw_only=True):
     """One reply. `tokens` are the sampled ids and logprobs where the backend gives them; `logprobs` the
     log-probabilities even where it gives no ids; `seconds` is wall time of the attempt that succeeded, `attempts` how
-    many were made."""
+    many were made. `attributes` go to the node: what else is known of how the reply was made."""
 
     message: Message
     finish_reason: str = "stop"
@@ -56,6 +56,7 @@ class Completion(Record, frozen=True, kw_only=True):
     policy_version: str = ""
     seconds: float = 0.0
     attempts: int = 1
+    attributes: Json = msgspec.field(default_factory=dict[str, Any])
 
 
 class Delta(Record, frozen=True, kw_only=True):

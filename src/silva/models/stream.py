@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Protocol
 
-import aiohttp
 import msgspec
 
 from silva.models.endpoint import Endpoint
@@ -43,12 +43,20 @@ class _Chunk(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Chunk).decode
 
 
-async def events(content: aiohttp.StreamReader, stop_at: float) -> AsyncIterator[bytes]:
+class Readable(Protocol):
+    """Bytes that come by and by."""
+
+    async def readany(self) -> bytes:
+        """What has come since, at least a byte; b"" at the end."""
+        ...
+
+
+async def events(content: Readable, stop_at: float) -> AsyncIterator[bytes]:
     """The data of each event, in order; `stop_at` is in the loop's time.
 
     Raises:
         TimeoutError: the deadline passed while waiting for bytes.
-        aiohttp.ClientError: the connection broke.
+        aiohttp.ClientError, OSError: the connection broke.
     """
     pending = b""
     data: list[bytes] = []

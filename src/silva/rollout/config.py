@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import time
 from pathlib import Path
 from typing import Literal
@@ -70,6 +71,21 @@ class HostConfig(Section):
     pass_variables: tuple[str, ...] = ()
 
 
+class ProgramConfig(Section):
+    """How an agent that is a program runs (`agent: "program: CMD"`). `sandbox`: `auto` (the best this machine has),
+    `namespaces` or `process`; `mounts`: folders it may read besides the system and its own installation; `variables`:
+    what to set in its environment; `pass_variables`: names of this process's variables it may see."""
+
+    sandbox: Literal["auto", "namespaces", "process"] = "auto"
+    mounts: tuple[Path, ...] = ()
+    variables: dict[str, str] = Field(default_factory=dict)
+    pass_variables: tuple[str, ...] = ()
+
+
+PROGRAM = "program:"
+"""How an agent that is a program is written."""
+
+
 def _by_the_clock() -> str:
     return time.strftime("run-%Y%m%d-%H%M%S")
 
@@ -81,7 +97,7 @@ class RolloutConfig(Section):
     env: tuple[str, ...]
     model: str = "local"
     policy: Literal["model", "expert", "null"] = "model"
-    agent: Literal["tools", "react"] = "tools"
+    agent: str = "tools"
     lake: str = "lake"
     pool: int = Field(default=16, ge=1, le=100_000)
     group: int = Field(default=1, ge=1)
@@ -92,6 +108,7 @@ class RolloutConfig(Section):
     deadlines: Deadlines = Deadlines()
     budget: Budget = Budget()
     hosts: HostConfig = HostConfig()
+    program: ProgramConfig = ProgramConfig()
     options: dict[str, dict[str, object]] = Field(default_factory=dict)
 
     @field_validator("run")
@@ -99,6 +116,19 @@ class RolloutConfig(Section):
     def _run_name(cls, value: str) -> str:
         if not RUN_NAME.fullmatch(value):
             raise ValueError(f"run name {value!r}: letters, digits, '.', '_' and '-' only, at most 100")
+        return value
+
+    @field_validator("agent")
+    @classmethod
+    def _known_agent(cls, value: str) -> str:
+        if value in ("tools", "react"):
+            return value
+        if not value.startswith(PROGRAM) or not value.removeprefix(PROGRAM).strip():
+            raise ValueError(f"agent {value!r}: tools, react, or 'program: COMMAND'")
+        try:
+            shlex.split(value.removeprefix(PROGRAM))
+        except ValueError as error:
+            raise ValueError(f"agent {value!r}: not a command line ({error})") from error
         return value
 
     @field_validator("env", mode="before")
@@ -111,6 +141,12 @@ class RolloutConfig(Section):
         if not self.env:
             raise ValueError("env: name at least one environment (silva envs list)")
         return self
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """The command of an agent that is a program; empty for the others."""
+        is_program = self.policy == "model" and self.agent.startswith(PROGRAM)
+        return tuple(shlex.split(self.agent.removeprefix(PROGRAM))) if is_program else ()
 
     @property
     def policy_name(self) -> str:

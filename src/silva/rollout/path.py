@@ -29,8 +29,10 @@ from silva.tree import (
     Tokens,
     Tool,
     Usage,
+    added,
     node_id,
 )
+from silva.tree.exact import RESTART
 
 
 class Journal(Protocol):
@@ -135,7 +137,7 @@ class Path:
     def remember(self, node: Node) -> None:
         """Take a stored turn again, without asking the model."""
         if node.tokens is not None:
-            if node.attributes.get("tokens") == "restart":
+            if node.attributes.get("tokens") == RESTART:
                 self._seen.clear()
             self._seen.extend(node.tokens.ids)
         self._advance(node)
@@ -206,17 +208,11 @@ class Path:
         sampled = turn.tokens
         if sampled is None or not turn.prompt_ids:
             return sampled, {}
-        known = len(self._seen)
-        attributes: dict[str, object] = {}
-        if list(turn.prompt_ids[:known]) == self._seen:
-            glue = turn.prompt_ids[known:]
-        else:
-            glue = turn.prompt_ids
+        tokens, restart = added(self._seen, turn.prompt_ids, sampled)
+        if restart:
             self._seen.clear()
-            attributes = {"tokens": "restart"}
-        ids = (*glue, *sampled.ids)
-        self._seen.extend(ids)
-        return Tokens(ids=ids, sampled=sampled.sampled, logprobs=sampled.logprobs), attributes
+        self._seen.extend(tokens.ids)
+        return tokens, {"tokens": RESTART} if restart else {}
 
 
 def _shown(node: Node) -> str:

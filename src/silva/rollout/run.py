@@ -108,7 +108,12 @@ async def _run_in(
         places = slots(config.run, tasks, config.group, config.seed)
         left = remembered.remaining(places)
         ledger = Ledger(config.budget, remembered.ended)
-        agent_for = await _policy(config, stack) if left else _no_policy
+        doorway = None
+        if left and config.command:
+            from silva.rollout.doorway import open_doorway  # a gateway, which other runs need not load
+
+            doorway = await stack.enter_async_context(open_doorway(config, lake))
+        agent_for = await _policy(config, stack) if left and doorway is None else _no_policy
         if not resume:
             await lake.append([run, *(task for _, task in tasks)])
         queue = FairQueue(left, {name: _capacity(pool, config) for name, pool in pools.items()})
@@ -121,6 +126,7 @@ async def _run_in(
             lambda env: pools[env].lease(),
             agent_for,
             hooks.on_end,
+            doorway,
         )
         hooks.on_start(scheduler, ledger, len(places))
         await scheduler.run()

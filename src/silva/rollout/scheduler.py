@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from silva.rollout.agent import Agent
 from silva.rollout.config import RolloutConfig
@@ -21,6 +21,9 @@ from silva.rollout.path import Journal, Path
 from silva.rollout.queue import FairQueue
 from silva.rollout.slots import Remembered, Slot
 from silva.tree import Trajectory
+
+if TYPE_CHECKING:
+    from silva.rollout.doorway import Doorway
 
 PACE = 0.001
 """Seconds between the first starts: a thousand agents that begin at one moment stay in step, and wait for one another
@@ -48,6 +51,7 @@ class Scheduler:
         lease: Callable[[str], AbstractAsyncContextManager[Any]],
         agent_for: Callable[[Any], Agent],
         on_end: Callable[[Trajectory], None] = lambda _: None,
+        doorway: Doorway | None = None,
     ) -> None:
         self._config = config
         self._queue = queue
@@ -57,6 +61,7 @@ class Scheduler:
         self._lease = lease
         self._agent_for = agent_for
         self._on_end = on_end
+        self._doorway = doorway
         self._changed = asyncio.Condition()
         self._draining = False
         self._workers: list[asyncio.Task[None]] = []
@@ -130,6 +135,17 @@ class Scheduler:
                     await self._changed.wait()
 
     async def _run_slot(self, slot: Slot) -> None:
+        trajectory = await (self._turns(slot) if self._doorway is None else self._program(slot, self._doorway))
+        self.trajectories.append(trajectory)
+        self._ledger.add(trajectory)
+        if trajectory.superseded:
+            self._queue.again(slot.retried())
+        if self._ledger.hopeless:
+            self._draining = True
+        self._on_end(trajectory)
+
+    async def _turns(self, slot: Slot) -> Trajectory:
+        """An episode of an agent that takes its turns here."""
         path = Path(
             self._store,
             self._config.run,
@@ -141,13 +157,20 @@ class Scheduler:
         episode = Episode(self._config, slot, path, self._ledger.overdrawn)
         trajectory = await episode.run(self._lease(slot.env), self._agent_for, self._store)
         await path.finish(trajectory)
-        self.trajectories.append(trajectory)
-        self._ledger.add(trajectory)
-        if trajectory.superseded:
-            self._queue.again(slot.retried())
-        if self._ledger.hopeless:
-            self._draining = True
-        self._on_end(trajectory)
+        return trajectory
+
+    async def _program(self, slot: Slot, doorway: Doorway) -> Trajectory:
+        """An episode of an agent that is a program. One that was cut off cannot be taken up again: it ends as it is,
+        and the next attempt takes its place."""
+        from silva.rollout.program import ProgramEpisode, cut_off
+
+        if self._remembered.walk(slot):
+            trajectory = cut_off(self._config, slot)
+        else:
+            episode = ProgramEpisode(self._config, slot, doorway, self._ledger.overdrawn)
+            trajectory = await episode.run(self._lease(slot.env))
+        await self._store.submit([trajectory])
+        return trajectory
 
     async def _wake(self) -> None:
         over = self._draining or not (self._queue.waiting or self._queue.running)

@@ -11,6 +11,9 @@ import msgspec
 ABORT = "silva.abort"
 """ASGI extension of Silva's servers: a function that drops the connection at once."""
 
+LEFT = "silva.left"
+"""ASGI extension of Silva's servers: give it a function, which is called if the client hangs up first."""
+
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -36,12 +39,13 @@ class Refusal(Exception):
 class Exchange:
     """One request and what is sent back."""
 
-    __slots__ = ("_receive", "_send", "headers", "scope", "started")
+    __slots__ = ("_receive", "_send", "headers", "left", "scope", "started")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
         self.headers: list[tuple[bytes, bytes]] = scope["headers"]
         self.started = False
+        self.left = False
         self._receive = receive
         self._send = send
 
@@ -52,12 +56,15 @@ class Exchange:
                 return value.decode("latin-1")
         return ""
 
-    async def body(self) -> bytes:
+    async def body(self, largest: int = LARGEST_BODY) -> bytes:
         """The whole body.
 
         Raises:
-            Refusal: it is larger than this server takes.
+            Refusal: it is larger than this server takes (`largest` bytes); what follows is not read.
         """
+        announced = self.header(b"content-length")
+        if announced.isdigit() and int(announced) > largest:
+            raise Refusal(413, f"the request is larger than {largest} bytes")
         message = await self._receive()
         data: bytes = message.get("body", b"")
         if not message.get("more_body"):
@@ -67,14 +74,18 @@ class Exchange:
             message = await self._receive()
             chunks.append(message.get("body", b""))
             size += len(chunks[-1])
-            if size > LARGEST_BODY:
-                raise Refusal(413, f"the request is larger than {LARGEST_BODY} bytes")
+            if size > largest:
+                raise Refusal(413, f"the request is larger than {largest} bytes")
         return b"".join(chunks)
 
     async def gone(self) -> None:
         """Return once the client has left."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+    def on_leave(self, left: Callable[[], object] | None) -> None:
+        """Have `left` called if the client hangs up before the answer's end; None takes that back."""
+        self.scope["extensions"][LEFT](left)
 
     async def send(
         self,
@@ -95,9 +106,9 @@ class Exchange:
             headers = ((b"retry-after", f"{refusal.retry_after:g}".encode()),)
         await self.send(refusal.status, refusal.body(), headers=headers)
 
-    async def begin_events(self) -> None:
+    async def begin_events(self, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
         """Begin an answer of server-sent events."""
-        await self._start(200, b"text/event-stream", ((b"cache-control", b"no-cache"),), None)
+        await self._start(200, b"text/event-stream", ((b"cache-control", b"no-cache"), *headers), None)
 
     async def event(self, data: bytes) -> None:
         """Send one event, already framed."""

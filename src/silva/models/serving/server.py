@@ -14,19 +14,34 @@ import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from silva.errors import UsageError
-from silva.models.serving.exchange import ABORT
+from silva.models.serving.exchange import ABORT, LEFT
 
 STOP_SECONDS = 3
 """How long a stopping server waits for answers under way."""
 
 
 class Protocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol, with a way to drop the connection (fault injection needs one)."""
+    """uvicorn's HTTP protocol, with a way to drop the connection (fault injection needs one), and to hear of a client
+    that hangs up without a task that waits for it."""
+
+    _left: Callable[[], object] | None = None
 
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
-        self.scope.setdefault("extensions", {})[ABORT] = self.transport.abort  # pyright: ignore
+        extensions = self.scope.setdefault("extensions", {})
+        extensions[ABORT] = self.transport.abort  # pyright: ignore
+        extensions[LEFT] = self._when_left
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The client has gone."""
+        super().connection_lost(exc)
+        if self._left is not None:
+            left, self._left = self._left, None
+            left()
+
+    def _when_left(self, left: Callable[[], object] | None) -> None:
+        self._left = left
 
 
 def is_loopback(host: str) -> bool:
@@ -76,7 +91,8 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
 
 
-def _config(application: Any) -> uvicorn.Config:
+def server_config(application: Any) -> uvicorn.Config:
+    """How every server of Silva's runs."""
     return uvicorn.Config(
         application,
         http=Protocol,
@@ -86,6 +102,7 @@ def _config(application: Any) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=False,
         date_header=False,
         timeout_keep_alive=75,
         timeout_graceful_shutdown=STOP_SECONDS,
@@ -106,7 +123,7 @@ def serve_forever(
         announce: told the url once the socket listens.
         watch: given a function that stops the server; may call it from another thread.
     """
-    server = uvicorn.Server(_config(application))
+    server = uvicorn.Server(server_config(application))
 
     def stop() -> None:
         server.should_exit = True
@@ -127,7 +144,7 @@ class ServerThread:
         demand_token(host, token)
         self._listening = bind(host, port)
         self.url = url_of(self._listening)
-        self._server = uvicorn.Server(_config(application))
+        self._server = uvicorn.Server(server_config(application))
         self._thread = threading.Thread(target=self._run, name="silva-server", daemon=True)
 
     def _run(self) -> None:

@@ -1,0 +1,148 @@
+"""A reply of the Anthropic Messages API as a Completion.
+
+`prompt_tokens` counts all input, cached or not; this API counts the cached tokens apart.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from silva.models.anthropic.marks import STOP_SEQUENCE, arguments_of, redacted
+from silva.models.endpoint import Endpoint
+from silva.models.model import Completion
+from silva.models.wire import Reported, WireError
+from silva.tree import Message, Part, TextPart, ThinkingPart, ToolCall, Usage
+
+_FINISHES = {
+    "end_turn": "stop",
+    "stop_sequence": STOP_SEQUENCE,
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "refusal": "content_filter",
+}
+
+
+class WireBlock(msgspec.Struct):
+    """A content block of a reply."""
+
+    type: str
+    text: str = ""
+    thinking: str = ""
+    signature: str | None = None
+    data: str = ""
+    id: str = ""
+    name: str = ""
+    input: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class WireUsage(msgspec.Struct):
+    """Tokens billed."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+
+    def updated(self, later: WireUsage | None) -> WireUsage:
+        """These counts, with those of a later event in the place of the ones it names."""
+        if later is None:
+            return self
+        names = self.__struct_fields__
+        found = {n: v if (v := getattr(later, n)) is not None else getattr(self, n) for n in names}
+        return WireUsage(**found)
+
+
+class WireReply(msgspec.Struct):
+    """A message, whole or as a stream begins it."""
+
+    content: list[WireBlock] | None = None
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    usage: WireUsage | None = None
+    model: str | None = None
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(WireReply).decode
+
+
+def decode_reply(body: bytes, endpoint: Endpoint, seconds: float, attempts: int, waited: float) -> Completion:
+    """Read one reply; the arguments are those of `silva.models.wire.decode_reply`.
+
+    Raises:
+        Reported: the server put an error into it.
+        WireError: it is not what a message looks like.
+        msgspec.DecodeError: it is not JSON, or a field has the wrong type.
+    """
+    reply = _decode(body)
+    if reply.error is not None:
+        raise Reported(reply.error)
+    if reply.content is None:
+        raise WireError("the reply has no content")
+    return completion(
+        endpoint,
+        reply.content,
+        reply.stop_reason,
+        reply.stop_sequence,
+        reply.usage,
+        reply.model,
+        seconds,
+        attempts,
+        waited,
+    )
+
+
+def completion(
+    endpoint: Endpoint,
+    blocks: list[WireBlock],
+    stop_reason: str | None,
+    stop_sequence: str | None,
+    usage: WireUsage | None,
+    model: str | None,
+    seconds: float,
+    attempts: int,
+    waited: float,
+) -> Completion:
+    """Assemble a Completion from the blocks of a reply. Kinds of blocks that only the provider's own tools give are
+    left out.
+
+    Raises:
+        WireError: a tool call without a name.
+    """
+    parts: list[Part] = []
+    calls: list[ToolCall] = []
+    for block in blocks:
+        if block.type == "text" and block.text:
+            parts.append(TextPart(text=block.text))
+        elif block.type == "thinking" and (block.thinking or block.signature):
+            parts.append(ThinkingPart(text=block.thinking, signature=block.signature or None))
+        elif block.type == "redacted_thinking":
+            parts.append(redacted(block.data))
+        elif block.type == "tool_use":
+            if not block.name:
+                raise WireError("a tool call has no name")
+            arguments = arguments_of(bytes(block.input).decode())
+            calls.append(ToolCall(id=block.id or f"call_{len(calls)}", name=block.name, arguments=arguments))
+    counted = usage or WireUsage()
+    cached = counted.cache_read_input_tokens or 0
+    prompt = (counted.input_tokens or 0) + cached + (counted.cache_creation_input_tokens or 0)
+    sampled = counted.output_tokens or 0
+    finish = _FINISHES.get(stop_reason, stop_reason) if stop_reason else ("tool_calls" if calls else "unknown")
+    return Completion(
+        message=Message(role="assistant", parts=tuple(parts), tool_calls=tuple(calls)),
+        finish_reason=finish,
+        usage=Usage(
+            prompt_tokens=prompt,
+            completion_tokens=sampled,
+            cached_tokens=cached,
+            usd=endpoint.usd(prompt, sampled, cached),
+            model_seconds=waited,
+        ),
+        model=model or endpoint.model,
+        seconds=seconds,
+        attempts=attempts,
+        attributes={STOP_SEQUENCE: stop_sequence} if stop_sequence else {},
+    )

@@ -1,0 +1,210 @@
+"""A Request as the body of the Anthropic Messages API.
+
+    system messages at the beginning ─▶ system          later ones ─▶ messages of role system
+    user, tool (neighbours merged)   ─▶ user: tool_result blocks, then the rest
+    assistant (neighbours merged)    ─▶ thinking with its signature, text, tool_use
+
+Left out, for the API would refuse it or has no word for it: thinking without a signature, blank text, participants'
+names, `seed`, logprobs, and the fields in `NO_WORD`. What it says otherwise is translated: `reasoning_effort`,
+`response_format`, `parallel_tool_calls`, `max_completion_tokens`.
+
+`max_tokens` is what the request says, else what the endpoint's `extra` says, else `MAX_TOKENS` (and on top the
+thinking budget, which counts towards it).
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any, cast
+
+import msgspec
+
+from silva.models.anthropic.marks import input_of, redacted_data, without_mark
+from silva.models.endpoint import Endpoint
+from silva.models.model import Request, Sampling
+from silva.models.wire import WireError
+from silva.tree import ImagePart, Json, Message, Part, TextPart, ThinkingPart, Tool
+
+MAX_TOKENS = 8192
+"""The bound of a reply nobody gave one, which this API demands."""
+
+NO_WORD = frozenset(
+    {
+        "frequency_penalty",
+        "presence_penalty",
+        "logit_bias",
+        "top_logprobs",
+        "verbosity",
+        "prediction",
+        "prompt_cache_key",
+        "safety_identifier",
+        "service_tier",
+        "web_search_options",
+        "return_token_ids",
+    }
+)
+"""Fields of the chat API that have no counterpart."""
+
+_CHOICES = {"auto": "auto", "none": "none", "required": "any"}
+_NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Bodies:
+    """Writes the bodies of calls to one endpoint."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+
+    def write(self, request: Request, *, stream: bool = False) -> bytes:
+        """The JSON body of a call.
+
+        Raises:
+            WireError: an image part whose bytes the request does not carry, or a reply too short to think in.
+        """
+        sampling = request.sampling
+        first = next(
+            (place for place, message in enumerate(request.messages) if message.role != "system"), len(request.messages)
+        )
+        body: Json = {"model": self._endpoint.model}
+        system = [block for message in request.messages[:first] for block in _blocks(message.parts, request.images)]
+        if system:
+            body["system"] = system
+        body["messages"] = _turns(request.messages[first:], request.images)
+        if request.tools:
+            body["tools"] = [_tool(tool) for tool in request.tools]
+        _set_sampling(body, sampling)
+        extra = {**self._endpoint.extra, **sampling.extra}
+        single = _translate(body, extra)
+        if request.tools and (sampling.tool_choice is not None or single):
+            body["tool_choice"] = _tool_choice(sampling.tool_choice or "auto", single)
+        body["max_tokens"] = _max_tokens(sampling, extra.pop("max_tokens", None), extra.get("thinking"))
+        body |= {name: value for name, value in extra.items() if name not in NO_WORD and name not in body}
+        if stream:
+            body["stream"] = True
+        return _encode(body)
+
+
+def _set_sampling(body: Json, sampling: Sampling) -> None:
+    if sampling.temperature is not None:
+        body["temperature"] = sampling.temperature
+    if sampling.top_p is not None:
+        body["top_p"] = sampling.top_p
+    if sampling.top_k is not None:
+        body["top_k"] = sampling.top_k
+    if sampling.stop:
+        body["stop_sequences"] = sampling.stop
+
+
+def _translate(body: Json, extra: dict[str, Any]) -> bool:
+    """Move what this API says otherwise from `extra` into the body; whether calls must come one at a time."""
+    bound = extra.pop("max_completion_tokens", None)
+    if bound is not None:
+        extra.setdefault("max_tokens", bound)
+    output: Json = dict(extra.pop("output_config", None) or {})
+    if effort := extra.pop("reasoning_effort", None):
+        output.setdefault("effort", effort)
+    wanted = extra.pop("response_format", None)
+    if isinstance(wanted, dict) and wanted.get("type") == "json_schema":
+        schema: Any = cast("dict[str, Any]", wanted.get("json_schema") or {}).get("schema")
+        output.setdefault("format", {"type": "json_schema", "schema": schema})
+    if output:
+        body["output_config"] = output
+    return extra.pop("parallel_tool_calls", None) is False
+
+
+def _max_tokens(sampling: Sampling, otherwise: Any, thinking: Any) -> int:
+    budget = 0
+    if isinstance(thinking, dict) and cast("dict[str, Any]", thinking).get("type") == "enabled":
+        found: Any = cast("dict[str, Any]", thinking).get("budget_tokens")
+        budget = found if isinstance(found, int) else 0
+    bound = sampling.max_tokens if sampling.max_tokens is not None else otherwise
+    if bound is None:
+        return MAX_TOKENS + budget
+    if bound <= budget:
+        raise WireError(f"max_tokens ({bound}) must be more than the thinking budget ({budget}), which counts to it")
+    return bound
+
+
+def _tool_choice(choice: str, single: bool) -> Json:
+    kind = _CHOICES.get(choice)
+    written: Json = {"type": kind} if kind is not None else {"type": "tool", "name": choice}
+    if single and kind != "none":
+        written["disable_parallel_tool_use"] = True
+    return written
+
+
+def _tool(tool: Tool) -> Json:
+    written: Json = {"name": tool.name, "input_schema": {"type": "object", **tool.parameters}}
+    if tool.description:
+        written["description"] = tool.description
+    return written
+
+
+def _turns(messages: tuple[Message, ...], images: dict[str, bytes]) -> list[Json]:
+    turns: list[Json] = []
+    for message in messages:
+        role = "user" if message.role == "tool" else message.role
+        if role == "assistant":
+            blocks = _said(message)
+        elif message.role == "tool":
+            blocks = [_result(message, images)]
+        else:
+            blocks = _blocks(message.parts, images)
+        if not blocks:
+            continue
+        if turns and turns[-1]["role"] == role:
+            turns[-1]["content"] += blocks
+        else:
+            turns.append({"role": role, "content": blocks})
+    for turn in turns:
+        if turn["role"] == "user":  # the results must come first
+            turn["content"].sort(key=lambda block: block["type"] != "tool_result")
+    return turns
+
+
+def _said(message: Message) -> list[Json]:
+    blocks: list[Json] = []
+    for part in message.parts:
+        if isinstance(part, TextPart) and part.text.strip():
+            blocks.append({"type": "text", "text": part.text})
+        elif isinstance(part, ThinkingPart) and part.signature:
+            data = redacted_data(part)
+            if data is not None:
+                blocks.append({"type": "redacted_thinking", "data": data})
+            else:
+                blocks.append({"type": "thinking", "thinking": part.text, "signature": part.signature})
+    for call in message.tool_calls:
+        block = {"type": "tool_use", "id": _id(call.id), "name": call.name, "input": input_of(call.arguments)}
+        blocks.append(block)
+    return blocks
+
+
+def _result(message: Message, images: dict[str, bytes]) -> Json:
+    parts, failed = without_mark(message.parts)
+    block: Json = {"type": "tool_result", "tool_use_id": _id(message.tool_call_id or "")}
+    if content := _blocks(parts, images):
+        block["content"] = content
+    if failed:
+        block["is_error"] = True
+    return block
+
+
+def _blocks(parts: tuple[Part, ...], images: dict[str, bytes]) -> list[Json]:
+    blocks: list[Json] = []
+    for part in parts:
+        if isinstance(part, TextPart) and part.text.strip():
+            blocks.append({"type": "text", "text": part.text})
+        elif isinstance(part, ImagePart):
+            data = images.get(part.hash)
+            if data is None:
+                raise WireError(f"image {part.hash[:12]} is in the conversation but its bytes are not in the request")
+            source = {"type": "base64", "media_type": part.media_type, "data": base64.b64encode(data).decode()}
+            blocks.append({"type": "image", "source": source})
+    return blocks
+
+
+def _id(call_id: str) -> str:
+    return _NOT_IN_ID.sub("_", call_id) or "call"

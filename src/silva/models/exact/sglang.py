@@ -1,0 +1,204 @@
+"""SGLang's `/generate` with token ids both ways; images travel beside the ids.
+
+    {"input_ids": [ids], "return_logprob": true} ─▶ output_ids, meta_info (why it ended, counts, logprobs)
+
+Its streams give either all ids so far or only the new ones, by a flag of the server; the count of sampled tokens in
+each piece tells which.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator, Callable, Sequence
+from random import Random
+from typing import Any, TypeVar
+
+import msgspec
+
+from silva.models.endpoint import Endpoint
+from silva.models.exact.backend import (
+    DisagreementError,
+    Draw,
+    Piece,
+    Sampled,
+    check_counts,
+    check_drawn,
+    check_prompt,
+)
+from silva.models.exact.transport import Timing, Transport
+from silva.models.failure import error_message
+from silva.models.retry import Retry
+from silva.tree import Json
+
+PATH = "/generate"
+
+Item = TypeVar("Item")
+
+
+class _Finish(msgspec.Struct):
+    type: str = ""
+    message: str = ""
+    status_code: int | None = None
+
+
+class _Meta(msgspec.Struct):
+    finish_reason: _Finish | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    cached_tokens: int | None = None
+    weight_version: str | None = None
+    output_token_logprobs: list[tuple[float | None, int, str | None]] | None = None
+
+
+class _Reply(msgspec.Struct):
+    output_ids: list[int] | None = None
+    prompt_token_ids: list[int] | None = None
+    meta_info: _Meta = msgspec.field(default_factory=_Meta)
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(_Reply).decode
+
+
+class SglangBackend:
+    """A `NativeBackend` behind SGLang. The arguments are as in `Transport`."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        api_key: str | None = None,
+        retry: Retry | None = None,
+        random: Random | None = None,
+    ) -> None:
+        self.name = endpoint.model
+        self._transport = Transport(endpoint, api_key=api_key, retry=retry, random=random)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._transport.close()
+
+    async def sample(self, draw: Draw) -> Sampled:
+        """Draw a reply; see `NativeBackend`."""
+        timing = Timing()
+
+        def read(data: bytes) -> Sampled:
+            gathered = _Gathered(self._transport)
+            gathered.take(data)
+            return gathered.sampled(draw, timing)
+
+        return await self._transport.post(
+            PATH, self._body(draw, False), read, deadline=draw.deadline, session=draw.session, timing=timing
+        )
+
+    async def stream(self, draw: Draw) -> AsyncIterator[Piece | Sampled]:
+        """Draw it piece by piece; see `NativeBackend`."""
+        timing = Timing()
+        gathered = _Gathered(self._transport)
+
+        def take() -> Callable[[bytes], Piece | None]:
+            nonlocal gathered
+            gathered = _Gathered(self._transport)
+            return gathered.take
+
+        async for piece in self._transport.events(
+            PATH, self._body(draw, True), take, deadline=draw.deadline, session=draw.session, timing=timing
+        ):
+            yield piece
+        yield self._transport.read(lambda _: gathered.sampled(draw, timing), b"")
+
+    def _body(self, draw: Draw, stream: bool) -> bytes:
+        sampling = draw.sampling
+        parameters: Json = {"max_new_tokens": sampling.max_tokens}  # null: as many as the context has room for
+        names = {"temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "seed": "sampling_seed"}
+        for key, name in names.items():
+            if (value := getattr(sampling, key)) is not None:
+                parameters[name] = value
+        if sampling.stop:
+            parameters["stop"] = sampling.stop
+        if draw.stop_ids:
+            parameters["stop_token_ids"] = draw.stop_ids
+        body: Json = {
+            "sampling_params": parameters | sampling.extra,
+            "return_logprob": sampling.logprobs,
+            "return_prompt_token_ids": True,
+            "stream": stream,
+        }
+        if draw.images:
+            body["image_data"] = [
+                f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}" for image in draw.images
+            ]
+        return msgspec.json.encode(body | self._transport.endpoint.extra | {"input_ids": draw.prompt_ids})
+
+
+class _Gathered:
+    """What a reply has said so far, whole or in pieces."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._failures = transport.failures
+        self._model = transport.endpoint.model
+        self._ids: list[int] = []
+        self._logprobs: list[tuple[float | None, int, str | None]] = []
+        self._prompt: list[int] | None = None
+        self._meta = _Meta()
+
+    def take(self, data: bytes) -> Piece | None:
+        """Take in a reply, or a piece of one.
+
+        Raises:
+            ModelError: it is an error.
+            DisagreementError: its ids are neither all so far nor the next ones.
+        """
+        reply = _decode(data)
+        if reply.error is not None:
+            message, code = error_message(reply.error)
+            raise self._failures.of_code(int(code) if code.isdigit() else 400, message, code)
+        meta = self._meta = reply.meta_info
+        if meta.finish_reason is not None and meta.finish_reason.type == "abort":
+            status = meta.finish_reason.status_code or 503
+            raise self._failures.of_code(status, f"the reply was aborted: {meta.finish_reason.message}")
+        self._prompt = self._prompt if reply.prompt_token_ids is None else reply.prompt_token_ids
+        known = len(self._ids)
+        self._ids = _joined(self._ids, reply.output_ids or [], meta.completion_tokens, "ids")
+        self._logprobs = _joined(self._logprobs, meta.output_token_logprobs or [], len(self._ids), "logprobs")
+        return Piece(ids=tuple(self._ids[known:])) if len(self._ids) > known else None
+
+    def sampled(self, draw: Draw, timing: Timing) -> Sampled:
+        """The whole reply.
+
+        Raises:
+            DisagreementError: what was said does not agree.
+            ModelError: it has no end.
+        """
+        meta, wanted = self._meta, draw.sampling.logprobs
+        if meta.finish_reason is None or meta.finish_reason.type not in ("stop", "length"):
+            raise self._failures.make("server", "the reply has no end", "look at the server's log", transient=True)
+        check_prompt(self._prompt, draw.prompt_ids)
+        # an image's placeholder is counted as all the tokens it becomes
+        counted = None if draw.images else meta.prompt_tokens
+        check_counts(counted, meta.completion_tokens, len(draw.prompt_ids), len(self._ids))
+        if wanted and [number for _, number, _ in self._logprobs] != self._ids:
+            raise DisagreementError("its logprobs are of other ids than it gave")
+        logprobs = check_drawn(self._ids, [value for value, _, _ in self._logprobs], wanted)
+        return Sampled(
+            ids=tuple(self._ids),
+            logprobs=logprobs,
+            finish_reason=meta.finish_reason.type,
+            policy_version=meta.weight_version or "",
+            cached_tokens=meta.cached_tokens or 0,
+            seconds=timing.seconds,
+            waited=timing.waited,
+            attempts=timing.attempts,
+            model=self._model,
+        )
+
+
+def _joined(known: list[Item], given: Sequence[Item], count: int | None, what: str) -> list[Item]:
+    """All so far, from what is known and what a piece gives: everything again, or what is new."""
+    if not given:
+        return known
+    if count == len(known) + len(given):
+        return [*known, *given]
+    if (count is None or count == len(given)) and list(given[: len(known)]) == known:
+        return list(given)
+    raise DisagreementError(f"a piece gives {len(given)} {what} after {len(known)}, but counts {count} tokens")

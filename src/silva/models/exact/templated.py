@@ -1,0 +1,259 @@
+"""The renderer of a model's folder: its own template and tokenizer, nothing known of the family beforehand.
+
+    walk ─▶ template ─▶ said          ┌─ asked begins with said: the tail after the reply's last word is tokenised
+    walk + new ─▶ template ─▶ asked ──┤
+                                      └─ it does not: the template rewrites what the model saw ─▶ Restart
+
+Text is rendered twice a turn, which is cheap; tokenised is the tail alone. The template is compared with itself, so how
+a client or a template would write the sampled reply does not matter: its ids stay as sampled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from silva.errors import UsageError
+from silva.models.exact.folder import ModelFolder
+from silva.models.exact.renderer import HISTORY_REWRITTEN, THINKING_DROPPED, Extension, Restart
+from silva.models.exact.reply import Parsed, ReplyReader
+from silva.models.exact.shield import Shield
+from silva.models.exact.syntax import Syntax, syntax_of
+from silva.models.exact.template import RenderError, Template, strings
+from silva.models.exact.vocabulary import Vocabulary
+from silva.tree import ImagePart, Message, Tool, assistant, system, user
+
+_PROBE = "qxzvk"
+"""A word no template writes."""
+
+
+class TemplateRenderer:
+    """A `Renderer` for any model with a tokenizer and a chat template.
+
+    Args:
+        folder: what its folder says.
+        options: variables for the template, such as `enable_thinking`.
+        today: the date the template is told, the same as long as this lives.
+        keep_history: go on from what the model saw even where the template would now write it otherwise; nothing
+            restarts, and the model sees more (thinking of earlier turns) than its template would show it.
+
+    Raises:
+        MissingError: the package tokenizers is not installed.
+        UsageError: the tokenizer or the template cannot be used.
+    """
+
+    def __init__(
+        self,
+        folder: ModelFolder,
+        options: dict[str, Any] | None = None,
+        today: datetime | None = None,
+        *,
+        keep_history: bool = False,
+    ) -> None:
+        self._keep_history = keep_history
+        self.name = folder.name
+        self.vocabulary = Vocabulary(folder.tokenizer, folder.name)
+        self.template = Template(folder.template, folder.tokens, folder.name, today or datetime.now(UTC), options)
+        self.syntax: Syntax = syntax_of(folder.template, frozenset(self.vocabulary.controls), self.template.knows_tools)
+        self._probe_content()
+        controls = self.vocabulary.controls
+        ends = set(folder.ends)
+        if (end := controls.get(folder.tokens.get("eos_token", ""))) is not None:
+            ends.add(end)
+        self._closing = self._probed_closing()
+        if (mark := self._mark_at(self._closing.lstrip())) is not None:
+            ends.add(controls[mark])
+        self.stop_ids = frozenset(ends)
+        self._enders = tuple(mark for mark, number in controls.items() if number in ends)
+        self._opens_thinking = self._probed_thinking()
+        self.takes_images = self._probed_images()
+
+    @property
+    def encoded(self) -> int:
+        """Ids made by tokenising so far, over all calls."""
+        return self.vocabulary.encoded
+
+    def render(
+        self, messages: Sequence[Message], tools: tuple[Tool, ...] = (), *, generation_prompt: bool = True
+    ) -> tuple[int, ...]:
+        """The ids of a whole conversation; see `Renderer`."""
+        self._check(messages, tools)
+        shield = Shield(self.vocabulary.marks, strings(messages, tools))
+        text = self._text(messages, tools, generation_prompt, shield)
+        return self._encode(text, shield, first=True)
+
+    def extend(
+        self,
+        seen_ids: Sequence[int],
+        walk_messages: Sequence[Message],
+        new_messages: Sequence[Message],
+        tools: tuple[Tool, ...] = (),
+    ) -> Extension | Restart:
+        """What to append to the ids a model has seen and sampled; see `Renderer`."""
+        if not walk_messages or walk_messages[-1].role != "assistant":
+            raise ValueError("seen ids end with a sampled reply: the walk must end with an assistant's message")
+        whole = [*walk_messages, *new_messages]
+        self._check(whole, tools)
+        shield = Shield(self.vocabulary.marks, strings(whole, tools))
+        asked = self._text(whole, tools, True, shield)
+        said = self._text(walk_messages, tools, False, shield)
+        cut = self._end_of_reply(said)
+        reason = self._rewritten(walk_messages, said, asked, cut, shield)
+        if reason and not self._keep_history:
+            return Restart(reason=reason)
+        if reason:
+            said, asked, cut = self._marked(walk_messages, new_messages, tools, shield)
+        reply = walk_messages[-1]
+        closed = bool(seen_ids) and seen_ids[-1] in self.stop_ids
+        if not closed:
+            cut = self._end_of_thinking(said, cut, reply, seen_ids)
+        ids = self._encode(asked[cut:], shield, first=False)
+        if closed:
+            ids = self._after_end(ids, seen_ids[-1], closes=cut < len(said))
+        return Extension(ids=ids)
+
+    def reader(self, tools: Sequence[Tool] = (), *, stop: Sequence[str] = (), name: str = "") -> ReplyReader:
+        """A reader of one reply, for streams; the arguments are as in `ReplyReader`."""
+        return ReplyReader(
+            self.vocabulary,
+            self.syntax,
+            self.stop_ids,
+            tools=tools,
+            thinking=self._opens_thinking,
+            stop=stop,
+            name=name,
+        )
+
+    def parse(self, ids: Sequence[int], tools: Sequence[Tool] = (), *, name: str = "") -> Parsed:
+        """A whole reply as a message."""
+        reader = self.reader(tools, name=name)
+        reader.feed(ids)
+        return reader.finish()[0]
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The ids as text, marks and all, to look at."""
+        return self.vocabulary.decode(ids)
+
+    def _text(self, messages: Sequence[Message], tools: tuple[Tool, ...], ready: bool, shield: Shield) -> str:
+        think = self.syntax.think or "<think>"
+        return self.template.render(messages, tools, ready=ready, hide=shield.hide, think=think)
+
+    def _encode(self, text: str, shield: Shield, *, first: bool) -> tuple[int, ...]:
+        try:
+            return self.vocabulary.encode(text, first=first, breaker=shield.breaker)
+        except ValueError as fault:
+            raise RenderError(f"the conversation cannot be tokenised for {self.name}: {fault}") from fault
+
+    def _check(self, messages: Sequence[Message], tools: tuple[Tool, ...]) -> None:
+        if not self.takes_images and any(isinstance(part, ImagePart) for message in messages for part in message.parts):
+            raise RenderError(f"the chat template of {self.name} has no place for images: leave them out")
+        if tools and not self.syntax.calls:
+            raise RenderError(
+                f"how {self.name} writes tool calls is not known: send no tools, or use a chat backend that reads them"
+            )
+
+    def _drops(self, reply: Message, asked: str, shield: Shield) -> bool:
+        thinking = shield.hide(reply.thinking).strip()
+        return bool(thinking) and thinking not in asked
+
+    def _rewritten(self, walk: Sequence[Message], said: str, asked: str, cut: int, shield: Shield) -> str:
+        """Why the text of the walk does not begin the new text, "" where it does."""
+        if self._drops(walk[-1], asked, shield):
+            return THINKING_DROPPED
+        # what closes a reply may be written otherwise once others follow it
+        kept = said[:cut] if self._begins_with_end(asked[cut:]) else said
+        return "" if asked.startswith(kept) else self._why(walk, said, asked, shield)
+
+    def _marked(
+        self, walk: Sequence[Message], new: Sequence[Message], tools: tuple[Tool, ...], shield: Shield
+    ) -> tuple[str, str, int]:
+        """The new text with a word in the reply by which its end is found, however the walk before it is written."""
+        reply = assistant(_PROBE, *walk[-1].tool_calls)
+        asked = self._text([*walk[:-1], reply, *new], tools, True, shield)
+        words = asked.rfind(_PROBE) + len(_PROBE)
+        places = [place for mark in self._enders if (place := asked.find(mark, words)) >= 0]
+        cut = min(places, default=words)
+        return asked[: cut + 1], asked, cut
+
+    def _why(self, walk: Sequence[Message], said: str, asked: str, shield: Shield) -> str:
+        if any(self._drops(message, asked, shield) for message in walk):
+            return THINKING_DROPPED
+        place = next((i for i, (one, other) in enumerate(zip(said, asked, strict=False)) if one != other), 0)
+        think = self.syntax.think
+        # an empty block of thinking that is not written any more: it is gone where the two texts part
+        around = said[max(0, place - len(think)) : place + len(think)]
+        return THINKING_DROPPED if think and think in around else HISTORY_REWRITTEN
+
+    def _mark_at(self, text: str) -> str | None:
+        """The longest control token the text begins with."""
+        marks = [mark for mark in self.vocabulary.controls if text.startswith(mark)]
+        return max(marks, key=len, default=None)
+
+    def _end_of_reply(self, said: str) -> int:
+        """Where in the text of a walk the reply's own words end and what closes it begins."""
+        end = len(said)
+        while True:
+            words = said[:end].rstrip()
+            ender = max((mark for mark in self._enders if words.endswith(mark)), key=len, default="")
+            if not ender:
+                break
+            end = len(words) - len(ender)
+        if end == len(said) and self._closing and said.endswith(self._closing):
+            return len(said) - len(self._closing)
+        return end
+
+    def _begins_with_end(self, text: str) -> bool:
+        return text.lstrip().startswith(self._enders)
+
+    def _end_of_thinking(self, said: str, cut: int, reply: Message, seen: Sequence[int]) -> int:
+        """The same for a reply that was cut while it thought: then what closes the thinking is added, too."""
+        controls, syntax = self.vocabulary.controls, self.syntax
+        unthink = controls.get(syntax.unthink)
+        if unthink is None or reply.text or reply.tool_calls or not reply.thinking:
+            return cut
+        last = next((number for number in reversed(seen) if number in (unthink, controls.get(syntax.think))), unthink)
+        words = said[:cut].rstrip()
+        return len(words) - len(syntax.unthink) if last != unthink and words.endswith(syntax.unthink) else cut
+
+    def _after_end(self, ids: tuple[int, ...], sampled: int, *, closes: bool) -> tuple[int, ...]:
+        """What of a tail is left when an end mark was sampled: that one stands in the place of the template's."""
+        place = next((i for i, number in enumerate(ids) if number in self.stop_ids), None)
+        if place is None or (ids[place] != sampled and not closes):
+            return ids  # the mark is the head of the next message, and another than the sampled one
+        return ids[place + 1 :]
+
+    def _probed(self, messages: Sequence[Message], ready: bool) -> str | None:
+        try:
+            return self.template.render(messages, (), ready=ready, think=self.syntax.think or "<think>")
+        except RenderError:
+            return None
+
+    def _probe_content(self) -> None:
+        """Find out in which form the template takes what is said, and whether it knows system messages."""
+        if _PROBE not in (self._probed([user(_PROBE)], True) or ""):
+            self.template.parts_only = True
+            if _PROBE not in (self._probed([user(_PROBE)], True) or ""):
+                raise UsageError(f"model folder {self.name}: its chat template does not write what a user says")
+        self.template.takes_system = self._probed([system("a"), user(_PROBE)], True) is not None
+
+    def _probed_closing(self) -> str:
+        """What the template writes after the words of a reply, where it does."""
+        said = self._probed([user("a"), assistant(_PROBE)], False)
+        return "" if said is None or _PROBE not in said else said.rpartition(_PROBE)[2]
+
+    def _probed_thinking(self) -> bool:
+        """Whether the head of a reply opens the thinking."""
+        think, unthink = self.syntax.think, self.syntax.unthink
+        head = self._probed([user(_PROBE)], True)
+        return bool(think) and head is not None and head.rfind(think) > max(head.rfind(unthink), head.rfind(_PROBE))
+
+    def _probed_images(self) -> bool:
+        """Whether an image becomes a control token of its own."""
+        picture = Message(role="user", parts=(*user(_PROBE).parts, ImagePart(hash="0" * 64)))
+        with_image = self._probed([picture], False)
+        without = self._probed([user(_PROBE)], False)
+        if with_image is None or without is None or _PROBE not in with_image:
+            return False
+        controls = self.vocabulary.controls
+        return any(with_image.count(mark) > without.count(mark) for mark in controls)

@@ -1,0 +1,208 @@
+"""vLLM's `/v1/completions` with token ids both ways, which Silva's own local server speaks, too.
+
+    {"prompt": [ids], "return_token_ids": true, "logprobs": 1} ─▶ choices[0].token_ids, .prompt_token_ids, .logprobs
+
+A prompt of ids carries no images here: they are refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from random import Random
+from typing import Any
+
+import msgspec
+
+from silva.models.endpoint import Endpoint
+from silva.models.exact.backend import Draw, Piece, Sampled, check_counts, check_drawn, check_prompt
+from silva.models.exact.transport import Timing, Transport
+from silva.models.failure import error_message
+from silva.models.retry import Retry
+from silva.tree import Json
+
+PATH = "/v1/completions"
+
+
+class _LogProbs(msgspec.Struct):
+    token_logprobs: list[float | None] | None = None
+
+
+class _Choice(msgspec.Struct):
+    token_ids: list[int] | None = None
+    prompt_token_ids: list[int] | None = None
+    logprobs: _LogProbs | None = None
+    finish_reason: str | None = None
+
+
+class _Details(msgspec.Struct):
+    cached_tokens: int | None = None
+
+
+class _Usage(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    prompt_tokens_details: _Details | None = None
+
+
+class _Reply(msgspec.Struct):
+    choices: list[_Choice] = []
+    model: str = ""
+    usage: _Usage | None = None
+    prompt_token_ids: list[int] | None = None
+    system_fingerprint: str | None = None
+    error: Any = None
+
+
+_decode = msgspec.json.Decoder(_Reply).decode
+
+
+class VllmBackend:
+    """A `NativeBackend` behind vLLM. The arguments are as in `Transport`.
+
+    Its fingerprint names the server's build, not the weights; so the policy version is the name it answers under: that
+    of the adapter, where one is asked for.
+    """
+
+    fingerprint_is_version = False
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        api_key: str | None = None,
+        retry: Retry | None = None,
+        random: Random | None = None,
+    ) -> None:
+        self.name = endpoint.model
+        self._transport = Transport(endpoint, api_key=api_key, retry=retry, random=random)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._transport.close()
+
+    async def sample(self, draw: Draw) -> Sampled:
+        """Draw a reply; see `NativeBackend`."""
+        timing = Timing()
+
+        def read(data: bytes) -> Sampled:
+            gathered = _Gathered(self._transport, self.fingerprint_is_version)
+            gathered.take(data)
+            return gathered.sampled(draw, timing)
+
+        return await self._transport.post(
+            PATH, self._body(draw, False), read, deadline=draw.deadline, session=draw.session, timing=timing
+        )
+
+    async def stream(self, draw: Draw) -> AsyncIterator[Piece | Sampled]:
+        """Draw it piece by piece; see `NativeBackend`."""
+        timing = Timing()
+        gathered = _Gathered(self._transport, self.fingerprint_is_version)
+
+        def take() -> Callable[[bytes], Piece | None]:
+            nonlocal gathered
+            gathered = _Gathered(self._transport, self.fingerprint_is_version)
+            return gathered.take
+
+        async for piece in self._transport.events(
+            PATH, self._body(draw, True), take, deadline=draw.deadline, session=draw.session, timing=timing
+        ):
+            yield piece
+        yield self._transport.read(lambda _: gathered.sampled(draw, timing), b"")
+
+    def _body(self, draw: Draw, stream: bool) -> bytes:
+        transport, sampling = self._transport, draw.sampling
+        if draw.images:
+            raise transport.failures.make(
+                "refused", "its completions take ids but no images", "use an sglang backend for images"
+            )
+        body: Json = {
+            "model": transport.endpoint.model,
+            "prompt": draw.prompt_ids,
+            "max_tokens": sampling.max_tokens,  # null: as many as the context has room for
+            "return_token_ids": True,
+        }
+        if draw.stop_ids:
+            body["stop_token_ids"] = draw.stop_ids
+        if sampling.logprobs:
+            body["logprobs"] = 1
+        for key in ("temperature", "top_p", "top_k", "seed"):
+            if (value := getattr(sampling, key)) is not None:
+                body[key] = value
+        if sampling.stop:
+            body["stop"] = sampling.stop
+        if stream:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+        body |= transport.endpoint.extra | sampling.extra
+        return msgspec.json.encode(body | {"prompt": draw.prompt_ids, "return_token_ids": True})
+
+
+class SilvaBackend(VllmBackend):
+    """A `NativeBackend` behind Silva's local server, whose fingerprint names weights and adapter."""
+
+    fingerprint_is_version = True
+
+
+class _Gathered:
+    """What a reply has said so far, whole or in pieces."""
+
+    def __init__(self, transport: Transport, fingerprint_is_version: bool) -> None:
+        self._fingerprint_is_version = fingerprint_is_version
+        self._failures = transport.failures
+        self._ids: list[int] = []
+        self._logprobs: list[float | None] | None = None
+        self._prompt: list[int] | None = None
+        self._usage = _Usage()
+        self._finish = ""
+        self._model = self._version = ""
+
+    def take(self, data: bytes) -> Piece | None:
+        """Take in a reply, or a piece of one.
+
+        Raises:
+            ModelError: it is an error.
+        """
+        reply = _decode(data)
+        if reply.error is not None:
+            message, code = error_message(reply.error)
+            status = int(code) if code.isdigit() and 400 <= int(code) < 600 else 400
+            raise self._failures.of_code(status, message, code)
+        self._usage = reply.usage or self._usage
+        self._model = reply.model or self._model
+        self._version = reply.system_fingerprint or self._version
+        if not reply.choices:
+            return None
+        choice = reply.choices[0]
+        prompt = choice.prompt_token_ids or reply.prompt_token_ids
+        self._prompt = self._prompt if prompt is None else prompt
+        self._finish = choice.finish_reason or self._finish
+        if choice.logprobs is not None and choice.logprobs.token_logprobs is not None:
+            self._logprobs = [*(self._logprobs or []), *choice.logprobs.token_logprobs]
+        ids = choice.token_ids or []
+        self._ids += ids
+        return Piece(ids=tuple(ids)) if ids else None
+
+    def sampled(self, draw: Draw, timing: Timing) -> Sampled:
+        """The whole reply.
+
+        Raises:
+            DisagreementError: what was said does not agree.
+            ModelError: the server gave up on it.
+        """
+        if self._finish not in ("stop", "length"):
+            what = f"the reply ended with {self._finish!r}" if self._finish else "the reply has no end"
+            raise self._failures.make("server", what, "look at the server's log", transient=True)
+        check_prompt(self._prompt, draw.prompt_ids)
+        check_counts(self._usage.prompt_tokens, self._usage.completion_tokens, len(draw.prompt_ids), len(self._ids))
+        logprobs = check_drawn(self._ids, self._logprobs, draw.sampling.logprobs)
+        details = self._usage.prompt_tokens_details
+        return Sampled(
+            ids=tuple(self._ids),
+            logprobs=logprobs,
+            finish_reason=self._finish,
+            policy_version=self._version if self._fingerprint_is_version else self._model,
+            cached_tokens=(details.cached_tokens or 0) if details is not None else 0,
+            seconds=timing.seconds,
+            waited=timing.waited,
+            attempts=timing.attempts,
+            model=self._model,
+        )

@@ -1,0 +1,246 @@
+"""Answering: one request of a client, from its bytes to the last byte of the reply.
+
+body ─▶ decode ─▶ within limits? ─▶ run lets it in ─▶ (answered before?) ─▶ Turn ─▶ JSON, or events as they come
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+import time
+
+import msgspec
+
+from silva.errors import StoreError
+from silva.models.gateway.dialects.dialect import Asked, Dialect, Events, Malformed, Stamp
+from silva.models.gateway.gateway import Gateway
+from silva.models.gateway.problem import Problem
+from silva.models.gateway.runs import RunAccount
+from silva.models.gateway.session import Answer, Session
+from silva.models.gateway.spoken import ANTHROPIC
+from silva.models.gateway.turn import Turn
+from silva.models.model import Completion, Delta
+from silva.models.serving.exchange import Exchange
+
+RETRIED = b"x-stainless-retry-count"
+"""The SDKs of OpenAI and Anthropic count here how often they have sent this very request before."""
+IDEMPOTENCY = b"idempotency-key"
+PATIENCE = (b"x-stainless-read-timeout", b"x-stainless-timeout")
+"""How long the SDKs will wait, in seconds."""
+CAPTURE = b"x-silva-capture"
+
+
+class Answering:
+    """Answers clients of one gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._limits = gateway.config.limits
+
+    async def answer(
+        self, exchange: Exchange, dialect: Dialect, account: RunAccount, rollout: str, tail: str, body: bytes
+    ) -> None:
+        """Answer one request.
+
+        Raises:
+            Problem: nothing of an answer was sent; one that breaks off later says so in its own stream.
+        """
+        asked = self._decoded(dialect, body)
+        route = self._gateway.route(asked.model)
+        if self._gateway.keeper.failure is not None:
+            await self._gateway.keeper.ready()  # before the session is looked up: recovery makes them all anew
+        session = await self._gateway.session(account, rollout)
+        asked = _continued(asked, session)
+        key = exchange.header(IDEMPOTENCY)
+        request = _digest(tail, key.encode("latin-1") if key else body)
+        repeated = bool(key) or exchange.header(RETRIED) not in ("", "0") or request in session.undelivered
+        reply = Reply(exchange, dialect, asked, secrets.token_hex(12), route.name if asked.model == "" else asked.model)
+        if repeated:
+            known = session.answered(request) or await _joined(session, request)
+            if known is not None:
+                await self._settled(account, session, request)
+                session.undelivered.discard(request)
+                await reply.whole(known.completion, known.reply, b"repeated")
+                return
+        if session.most_turns is not None and session.turns >= session.most_turns:
+            raise _noted(session, Problem("budget", f"this rollout has taken its {session.most_turns} turns"))
+        account.enter(time.time())
+        turn = Turn(account, session, route, asked, request=request, reply=reply.id, dialect=dialect.name)
+        task = asyncio.current_task()
+        exchange.on_leave(None if task is None else lambda: _leave(exchange, session, turn, task))
+        session.in_flight[request] = waiting = asyncio.get_running_loop().create_future()
+        began = time.perf_counter()
+        try:
+            completion = await turn.take(
+                self._gateway.keeper, _patience(exchange, route.deadline), reply.piece if asked.stream else None
+            )
+            waiting.set_result(Answer(completion=completion, reply=reply.id))
+            session.problem = None
+            await reply.rest(completion, b"kept" if turn.kept else b"lost")
+            self._told(exchange, turn, completion, began)
+            self._gateway.metrics.answered(
+                dialect.name, route.name, completion, time.perf_counter() - began, turn.waited
+            )
+        except Problem as problem:
+            self._told(exchange, turn, _noted(session, problem), began)
+            if not exchange.started:
+                raise
+            self._gateway.metrics.refused(dialect.name, problem.kind)
+            await reply.broken(problem)
+        finally:
+            exchange.on_leave(None)
+            account.leave()
+            session.in_flight.pop(request, None)
+            if not waiting.done():
+                waiting.cancel()
+
+    async def _settled(self, account: RunAccount, session: Session, request: str) -> None:
+        """Return once the turn of a repeated request is on disk: whoever asked first may have left while it was being
+        written. The journal keeps order, so what is sent after it arrives after it."""
+        if request not in session.settling:
+            return
+        keeper = self._gateway.keeper
+        try:
+            await keeper.keep([])
+            session.settling.discard(request)
+        except StoreError as error:
+            if account.terms.capture == "strict":
+                raise Problem("store", f"the reply could not be kept, so it is withheld: {error}") from error
+
+    def _told(self, exchange: Exchange, turn: Turn, outcome: Completion | Problem, began: float) -> None:
+        spans = self._gateway.spans
+        if spans is not None:
+            now, passed = time.time(), time.perf_counter() - began
+            traceparent = exchange.header(b"traceparent")
+            spans.turn(turn.asked, turn.session, outcome, turn.reply, now - passed, now, traceparent)
+
+    async def count(self, body: bytes) -> bytes:
+        """How many tokens a conversation has for a model: exactly where its tokenizer is here.
+
+        Raises:
+            Problem: the body is malformed, the model unknown, or its tokenizer not here.
+        """
+        try:
+            asked = ANTHROPIC.decode_count(body)
+        except Malformed as error:
+            raise Problem("malformed", str(error), error.field) from error
+        return msgspec.json.encode(
+            {"input_tokens": self._gateway.route(asked.model).count(asked.messages, asked.tools)}
+        )
+
+    def _decoded(self, dialect: Dialect, body: bytes) -> Asked:
+        try:
+            asked = dialect.decode(body)
+        except Malformed as error:
+            raise Problem("malformed", str(error), error.field) from error
+        limits = self._limits
+        if len(asked.messages) > limits.messages:
+            what = f"{len(asked.messages)} messages; this gateway takes {limits.messages}"
+            raise Problem("too_large", f"the conversation has {what}", "messages")
+        if len(asked.tools) > limits.tools:
+            raise Problem("too_large", f"{len(asked.tools)} tools; this gateway takes {limits.tools}", "tools")
+        return asked
+
+
+class Reply:
+    """One answer on its way out."""
+
+    def __init__(self, exchange: Exchange, dialect: Dialect, asked: Asked, reply: str, model: str) -> None:
+        self.id = reply
+        self._exchange = exchange
+        self._dialect = dialect
+        self._asked = asked
+        self._stamp = Stamp(id=reply, created=int(time.time()), model=model)
+        self._events: Events | None = None
+
+    async def piece(self, delta: Delta) -> None:
+        """Send a piece."""
+        events = self._events or await self._begin(b"streamed")
+        data = events.delta(delta)
+        if data:
+            await self._exchange.event(data)
+
+    async def rest(self, completion: Completion, capture: bytes) -> None:
+        """Send what is left of it, and its end."""
+        if self._asked.stream:
+            events = self._events or await self._begin(capture)
+            await self._exchange.event(events.end(completion))
+            await self._exchange.end()
+        else:
+            body = self._dialect.encode(self._asked, completion, self._stamp)
+            await self._exchange.send(200, body, headers=((b"x-request-id", self.id.encode()), (CAPTURE, capture)))
+
+    async def whole(self, completion: Completion, reply: str, capture: bytes) -> None:
+        """Send an answer that was given before, under its own id."""
+        self.id = reply or self.id
+        self._stamp = msgspec.structs.replace(self._stamp, id=self.id)
+        await self.rest(completion, capture)
+
+    async def broken(self, problem: Problem) -> None:
+        """Break off a stream with an error."""
+        if self._events is not None:
+            await self._exchange.event(self._events.error(problem.status, problem.kind, str(problem)))
+        await self._exchange.end()
+
+    async def _begin(self, capture: bytes) -> Events:
+        self._events = events = self._dialect.events(self._asked, self._stamp)
+        await self._exchange.begin_events(((b"x-request-id", self.id.encode()), (CAPTURE, capture)))
+        data = events.begin()
+        if data:
+            await self._exchange.event(data)
+        return events
+
+
+def _continued(asked: Asked, session: Session) -> Asked:
+    """The request with the conversation it goes on from in front (`previous_response_id`)."""
+    if not asked.previous:
+        return asked
+    earlier = session.conversation(asked.previous)
+    if earlier is None:
+        what = f"there is no response {asked.previous!r} in this rollout"
+        raise Problem("not_found", f"{what}: send the conversation whole", "previous_response_id")
+    if asked.echo.get("instructions") and asked.messages[0].role == "system":
+        # Instructions hold for one response; those of the earlier one give way to these.
+        rest = earlier[1:] if earlier[0].role == "system" else earlier
+        return msgspec.structs.replace(asked, messages=(asked.messages[0], *rest, *asked.messages[1:]))
+    return msgspec.structs.replace(asked, messages=(*earlier, *asked.messages))
+
+
+async def _joined(session: Session, request: str) -> Answer | None:
+    """The answer of the same request that is being made right now."""
+    under_way = session.in_flight.get(request)
+    if under_way is None:
+        return None
+    await asyncio.wait([under_way])
+    return None if under_way.cancelled() else under_way.result()
+
+
+def _leave(exchange: Exchange, session: Session, turn: Turn, task: asyncio.Task[object]) -> None:
+    """The client hung up: stop asking. A turn that is kept already, or on its way to disk, will be given to a client
+    that asks the same again."""
+    exchange.left = True
+    session.undelivered.add(turn.request)
+    if not turn.kept:
+        task.cancel()
+
+
+def _noted(session: Session, problem: Problem) -> Problem:
+    """The rollout was told this last: whoever judges why its program broke will want to know."""
+    session.problem = problem
+    return problem
+
+
+def _digest(tail: str, body: bytes) -> str:
+    return hashlib.blake2b(body, digest_size=12, key=tail.encode()).hexdigest()
+
+
+def _patience(exchange: Exchange, most: float) -> float:
+    for name in PATIENCE:
+        try:
+            asked = float(exchange.header(name))
+        except ValueError:
+            continue
+        if asked > 0:
+            return min(most, asked)
+    return most

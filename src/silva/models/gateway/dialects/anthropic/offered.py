@@ -1,0 +1,65 @@
+"""The tools of an Anthropic body, and which of them the model may or must call."""
+
+from __future__ import annotations
+
+import msgspec
+
+from silva.models.gateway.dialects.chat.offered import forced
+from silva.models.gateway.dialects.dialect import Malformed
+from silva.models.gateway.dialects.reading import Name, decoded, distinct, plain, remembered
+from silva.tree import Json, Tool
+
+_MODES = {"auto": "auto", "any": "required", "none": "none"}
+
+
+class _Tool(msgspec.Struct):
+    name: Name
+    type: str | None = None
+    description: str | None = None
+    input_schema: Json | None = None
+
+
+class _Choice(msgspec.Struct):
+    type: str
+    name: Name | None = None
+    disable_parallel_tool_use: bool | None = None
+
+
+_decode_tools = msgspec.json.Decoder(list[_Tool] | None).decode
+_decode_choice = msgspec.json.Decoder(_Choice | None).decode
+
+
+def _read(data: bytes) -> tuple[Tool, ...]:
+    tools: list[Tool] = []
+    for place, entry in enumerate(decoded(_decode_tools, data, "tools") or ()):
+        if entry.type not in (None, "custom"):
+            raise Malformed(
+                f"the tool {entry.type[:40]!r} is the provider's own and is not there: send tools with an input_schema",
+                f"tools[{place}].type",
+            )
+        if entry.input_schema is None:
+            raise Malformed("this field is required", f"tools[{place}].input_schema")
+        parameters = plain(entry.input_schema, f"tools[{place}].input_schema")
+        tools.append(Tool(name=entry.name, description=entry.description or "", parameters=parameters))
+    return distinct(tuple(tools), "tools")
+
+
+tools_of = remembered(_read)
+"""The tools of the field `tools`. Raises Malformed."""
+
+
+def chosen(raw: msgspec.Raw, tools: tuple[Tool, ...]) -> tuple[str | None, bool]:
+    """The mode or the name of the tool to call, and whether only one call at a time is allowed.
+
+    Raises:
+        Malformed: a choice of another kind, or of a tool that is not there.
+    """
+    choice = decoded(_decode_choice, raw, "tool_choice")
+    if choice is None:
+        return None, False
+    single = bool(choice.disable_parallel_tool_use)
+    if choice.type == "tool":
+        return forced(choice.name, tools, "tool_choice.name"), single
+    if choice.type not in _MODES:
+        raise Malformed(f"{choice.type[:40]!r} is not one of auto, any, tool, none", "tool_choice.type")
+    return _MODES[choice.type], single

@@ -1,0 +1,107 @@
+"""A Completion as an Anthropic message.
+
+Arguments of a tool call that are not a JSON object are sent as `{"_raw": "…"}`, for `input` must be one; sent back,
+they are the text again.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from silva.models.anthropic.marks import STOP_SEQUENCE, input_of, redacted_data
+from silva.models.gateway.dialects.chat.writing import sampled_ids
+from silva.models.gateway.dialects.dialect import Asked, Stamp
+from silva.models.model import Completion
+from silva.tree import Json, Part, TextPart, ThinkingPart, ToolCall, Usage
+
+PREFIX = "msg_"
+
+_STOPS = {
+    "length": "max_tokens",
+    "content_filter": "refusal",
+    "stop_sequence": "stop_sequence",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "pause_turn": "pause_turn",
+}
+
+_encode = msgspec.json.Encoder().encode
+
+
+def write(asked: Asked, completion: Completion, stamp: Stamp) -> bytes:
+    """The whole reply as JSON."""
+    said = completion.message
+    content = [block for part in said.parts if (block := block_of(part)) is not None]
+    content += [tool_use(call, stamp, place) for place, call in enumerate(said.tool_calls)]
+    body = message(stamp, content, usage_of(completion.usage)) | stop_of(asked, completion)
+    return _encode(body | ids_of(asked, completion))
+
+
+def message(stamp: Stamp, content: list[Json], usage: Json) -> Json:
+    """The message object, as it is before the model has stopped."""
+    return {
+        "id": PREFIX + stamp.id,
+        "type": "message",
+        "role": "assistant",
+        "model": stamp.model,
+        "content": content,
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage,
+    }
+
+
+def block_of(part: Part) -> Json | None:
+    """The content block of a part; None where there is nothing to show."""
+    if isinstance(part, TextPart):
+        return {"type": "text", "text": part.text} if part.text else None
+    if isinstance(part, ThinkingPart):
+        data = redacted_data(part)
+        if data is not None:
+            return {"type": "redacted_thinking", "data": data}
+        return {"type": "thinking", "thinking": part.text, "signature": part.signature or ""}
+    return None
+
+
+def call_id(call: ToolCall, stamp: Stamp, place: int) -> str:
+    """The call's id; one without gets one from its place in this reply."""
+    return call.id or f"toolu_{stamp.id}_{place}"
+
+
+def tool_use(call: ToolCall, stamp: Stamp, place: int) -> Json:
+    """The content block of a tool call."""
+    return {
+        "type": "tool_use",
+        "id": call_id(call, stamp, place),
+        "name": call.name,
+        "input": input_of(call.arguments),
+    }
+
+
+def stop_of(asked: Asked, completion: Completion) -> Json:
+    """Why the model stopped. The stop sequence it met is told where the backend told it, or only one was asked for."""
+    reason = _STOPS.get(completion.finish_reason)
+    if reason is None:
+        reason = "tool_use" if completion.message.tool_calls else "end_turn"
+    stops = asked.sampling.stop
+    if reason != "stop_sequence":
+        return {"stop_reason": reason, "stop_sequence": None}
+    met = completion.attributes.get(STOP_SEQUENCE) or (stops[0] if len(stops) == 1 else None)
+    return {"stop_reason": reason, "stop_sequence": met}
+
+
+def usage_of(usage: Usage) -> Json:
+    """The usage block: cached tokens are counted apart from the input."""
+    return {
+        "input_tokens": max(usage.prompt_tokens - usage.cached_tokens, 0),
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": usage.cached_tokens,
+        "output_tokens": usage.completion_tokens,
+    }
+
+
+def ids_of(asked: Asked, completion: Completion) -> Json:
+    """Token ids, in fields of their own, where the client asked for them."""
+    if not asked.wants_ids:
+        return {}
+    return {"token_ids": sampled_ids(completion), "prompt_token_ids": completion.prompt_ids}

@@ -1,0 +1,46 @@
+"""OpenAI Chat Completions.
+
+    bytes ─▶ reading ─▶ Asked          Completion ─▶ writing ─▶ JSON          Delta … Completion ─▶ events ─▶ chunks
+
+What a client may send and Silva has no field for goes on in `sampling.extra` as it came: `response_format`,
+`parallel_tool_calls`, `reasoning_effort`, `top_logprobs`, penalties, and every field nobody here knows. `metadata` and
+`store` concern a store that is not ours: they stay in `echo`. A tool's `strict` and a picture's `detail` are not kept.
+"""
+
+from __future__ import annotations
+
+from silva.models.gateway.dialects.chat.events import ChatEvents
+from silva.models.gateway.dialects.chat.reading import read
+from silva.models.gateway.dialects.chat.writing import write
+from silva.models.gateway.dialects.dialect import Asked, Stamp
+from silva.models.gateway.dialects.openai_errors import error_body
+from silva.models.model import Completion
+
+
+class Chat:
+    """The dialect of `/v1/chat/completions`."""
+
+    name = "chat"
+
+    def decode(self, body: bytes) -> Asked:
+        """Read a request.
+
+        Raises:
+            Malformed: with the field and what is wrong with it.
+        """
+        return read(body)
+
+    def encode(self, asked: Asked, completion: Completion, stamp: Stamp) -> bytes:
+        """The whole reply as JSON."""
+        return write(asked, completion, stamp)
+
+    def events(self, asked: Asked, stamp: Stamp) -> ChatEvents:
+        """A writer for the streamed reply."""
+        return ChatEvents(asked, stamp)
+
+    def error(self, status: int, kind: str, message: str, field: str = "") -> bytes:
+        """An error body."""
+        return error_body(status, kind, message, field)
+
+
+__all__ = ["Chat"]

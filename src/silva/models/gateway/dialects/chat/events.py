@@ -1,0 +1,94 @@
+"""A streamed Chat Completions reply: chunks.
+
+begin ─▶ role     delta ─▶ content, reasoning_content     end ─▶ tool calls, finish (ids, logprobs), usage, [DONE]
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from silva.models.gateway.dialects.chat.writing import (
+    PREFIX,
+    calls_of,
+    finish_of,
+    function_of,
+    logprobs_of,
+    sampled_ids,
+    usage_of,
+)
+from silva.models.gateway.dialects.dialect import Asked, Stamp
+from silva.models.gateway.dialects.openai_errors import error_body
+from silva.models.gateway.dialects.said import Said
+from silva.models.model import Completion, Delta
+from silva.tree import Json
+
+_encode = msgspec.json.Encoder().encode
+
+_DONE = b"data: [DONE]\n\n"
+
+
+class ChatEvents:
+    """Writes one streamed reply."""
+
+    def __init__(self, asked: Asked, stamp: Stamp) -> None:
+        self._asked = asked
+        self._stamp = stamp
+        self._said = Said()
+        head = {
+            "id": PREFIX + stamp.id,
+            "object": "chat.completion.chunk",
+            "created": stamp.created,
+            "model": stamp.model,
+        }
+        self._head = b"data: " + _encode(head)[:-1]
+        self._usage = b',"usage":null' if asked.wants_usage else b""
+
+    def begin(self) -> bytes:
+        """The first chunk, with the role."""
+        return self._piece({"role": "assistant", "content": ""})
+
+    def delta(self, delta: Delta) -> bytes:
+        """A chunk of text or thinking."""
+        self._said.add(delta.text, delta.thinking)
+        piece: Json = {}
+        if delta.thinking:
+            piece["reasoning_content"] = delta.thinking
+        if delta.text:
+            piece["content"] = delta.text
+        return self._piece(piece) if piece else b""
+
+    def end(self, completion: Completion) -> bytes:
+        """What is left: text not given yet, tool calls, finish reason, ids, usage, and the end mark."""
+        text, thinking = self._said.rest(completion.message)
+        written = [self.delta(Delta(text=text, thinking=thinking))]
+        calls = completion.message.tool_calls
+        legacy = "functions" in self._asked.echo
+        if calls and legacy:
+            written.append(self._piece({"function_call": function_of(calls[0])}))
+        elif calls:
+            listed = [{"index": place, **call} for place, call in enumerate(calls_of(calls, self._stamp))]
+            written.append(self._piece({"tool_calls": listed}))
+        choice: Json = {
+            "index": 0,
+            "delta": {},
+            "logprobs": logprobs_of(completion) if self._asked.wants_logprobs else None,
+            "finish_reason": finish_of(completion, legacy),
+        }
+        tail: Json = {"choices": (choice,), "system_fingerprint": completion.policy_version or None}
+        if self._asked.wants_ids:
+            choice["token_ids"] = sampled_ids(completion)
+            tail["prompt_token_ids"] = completion.prompt_ids
+        written.append(self._head + self._usage + b"," + _encode(tail)[1:] + b"\n\n")
+        if self._asked.wants_usage:
+            last = {"choices": (), "usage": usage_of(completion.usage)}
+            written.append(self._head + b"," + _encode(last)[1:] + b"\n\n")
+        written.append(_DONE)
+        return b"".join(written)
+
+    def error(self, status: int, kind: str, message: str) -> bytes:
+        """An event with the error; no end mark follows."""
+        return b"data: " + error_body(status, kind, message) + b"\n\n"
+
+    def _piece(self, delta: Json) -> bytes:
+        choices = b',"choices":[{"index":0,"delta":' + _encode(delta) + b',"logprobs":null,"finish_reason":null}]}\n\n'
+        return self._head + self._usage + choices

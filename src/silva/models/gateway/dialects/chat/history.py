@@ -1,0 +1,165 @@
+"""The messages of a Chat Completions body."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from silva.models.gateway.dialects.dialect import Malformed
+from silva.models.gateway.dialects.images import Images, of_url
+from silva.models.gateway.dialects.reading import named
+from silva.tree import Message, Part, Role, TextPart, ThinkingPart, ToolCall
+
+ROLES: dict[str, Role] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool",
+    "function": "tool",
+}
+
+DEVELOPER = "developer"
+"""The name of a system message that was sent as `developer` and had no name."""
+
+
+class _Address(msgspec.Struct):
+    url: str
+
+
+class _Part(msgspec.Struct):
+    type: str
+    text: str | None = None
+    refusal: str | None = None
+    image_url: _Address | str | None = None
+
+
+class _Function(msgspec.Struct):
+    name: str
+    arguments: str | None = None
+
+
+class _Call(msgspec.Struct):
+    id: str
+    type: str = "function"
+    function: _Function | None = None
+
+
+class _Message(msgspec.Struct):
+    role: str
+    content: str | list[_Part] | None = None
+    tool_calls: list[_Call] | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    refusal: str | None = None
+    function_call: _Function | None = None
+    audio: Any = None
+
+
+Messages = list[_Message]
+
+
+def messages_of(written: Messages, images: Images) -> tuple[Message, ...]:
+    """The messages; pictures are added to `images`.
+
+    Raises:
+        Malformed: with the field and what is wrong with it.
+    """
+    if not written:
+        raise Malformed("there must be at least one message", "messages")
+    found: list[Message] = []
+    legacy: dict[str, str] = {}  # name of a legacy call to the id it was given
+    for place, message in enumerate(written):
+        role = ROLES.get(message.role)
+        if role is None:
+            raise Malformed(f"role {message.role[:40]!r} is not one of {', '.join(ROLES)}", f"messages[{place}].role")
+        content = message.content
+        if isinstance(content, str):
+            parts: tuple[Part, ...] = (TextPart(text=content),) if content else ()
+        elif content:
+            parts = _parts(content, f"messages[{place}].content", images)
+        else:
+            parts = ()
+        name = message.name or None
+        if name is not None:
+            named(name, f"messages[{place}].name")
+        if role == "assistant":
+            found.append(_assistant(message, parts, name, place, legacy))
+            continue
+        if message.tool_calls or message.function_call is not None:
+            raise Malformed("only an assistant message makes calls", f"messages[{place}].tool_calls")
+        answered = message.tool_call_id
+        if role != "tool":
+            answered = None
+            if message.role == DEVELOPER and name is None:
+                name = DEVELOPER
+        elif answered is None:
+            if message.role == "tool":
+                raise Malformed("this field is required", f"messages[{place}].tool_call_id")
+            if name is None:
+                raise Malformed("this field is required", f"messages[{place}].name")
+            answered = legacy.get(name, f"call_{name}")
+        else:
+            named(answered, f"messages[{place}].tool_call_id")
+        found.append(Message(role=role, parts=parts, tool_call_id=answered, name=name))
+    return tuple(found)
+
+
+def _assistant(
+    message: _Message, parts: tuple[Part, ...], name: str | None, place: int, legacy: dict[str, str]
+) -> Message:
+    if message.audio is not None:
+        raise Malformed("audio is not supported", f"messages[{place}].audio")
+    if message.refusal and not parts:
+        parts = (TextPart(text=message.refusal),)
+    thinking = message.reasoning_content or message.reasoning
+    if thinking:
+        parts = (ThinkingPart(text=thinking), *parts)
+    calls: tuple[ToolCall, ...] = ()
+    if message.tool_calls:
+        calls = tuple([_call(call, place, number) for number, call in enumerate(message.tool_calls)])
+    elif message.function_call is not None:
+        function = message.function_call
+        named(function.name, f"messages[{place}].function_call.name")
+        legacy[function.name] = f"call_{place}"
+        arguments = "{}" if function.arguments is None else function.arguments
+        calls = (ToolCall(id=f"call_{place}", name=function.name, arguments=arguments),)
+    return Message(role="assistant", parts=parts, tool_calls=calls, name=name)
+
+
+def _call(call: _Call, place: int, number: int) -> ToolCall:
+    function = call.function
+    if call.type != "function" or function is None:
+        field = f"messages[{place}].tool_calls[{number}]"
+        if call.type != "function":
+            raise Malformed(f"calls of type {call.type[:40]!r} are not supported", f"{field}.type")
+        raise Malformed("this field is required", f"{field}.function")
+    if not (call.id.isprintable() and function.name.isprintable() and 0 < len(call.id) <= 80 and function.name):
+        named(call.id, f"messages[{place}].tool_calls[{number}].id")
+        named(function.name, f"messages[{place}].tool_calls[{number}].function.name")
+    arguments = function.arguments
+    return ToolCall(id=call.id, name=function.name, arguments="{}" if arguments is None else arguments)
+
+
+def _parts(content: list[_Part], field: str, images: Images) -> tuple[Part, ...]:
+    parts: list[Part] = []
+    for place, part in enumerate(content):
+        if part.type == "text" or part.type == "refusal":
+            text = part.text if part.type == "text" else part.refusal
+            if text is None:
+                raise Malformed("this field is required", f"{field}[{place}].{part.type}")
+            if text:
+                parts.append(TextPart(text=text))
+        elif part.type == "image_url":
+            address = part.image_url.url if isinstance(part.image_url, _Address) else part.image_url
+            if address is None:
+                raise Malformed("this field is required", f"{field}[{place}].image_url")
+            parts.append(of_url(address, f"{field}[{place}].image_url.url", images))
+        else:
+            raise Malformed(
+                f"parts of type {part.type[:40]!r} are not supported: send text or image_url", f"{field}[{place}].type"
+            )
+    return tuple(parts)

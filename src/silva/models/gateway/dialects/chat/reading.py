@@ -1,0 +1,149 @@
+"""A Chat Completions body to `Asked`.
+
+system, developer ─▶ system (a developer message without a name gets the name "developer")
+user, assistant   ─▶ the same; reasoning_content ─▶ thinking, refusal ─▶ text
+tool, function    ─▶ tool; a legacy function_call gets an id from its place, and the next result of that name answers it
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from silva.models.gateway.dialects.chat.history import Messages, messages_of
+from silva.models.gateway.dialects.chat.offered import chosen, functions_of, tools_of
+from silva.models.gateway.dialects.dialect import Asked, Malformed
+from silva.models.gateway.dialects.images import Images
+from silva.models.gateway.dialects.reading import (
+    Count,
+    Integer,
+    Label,
+    Name,
+    Share,
+    Temperature,
+    Top,
+    decoded,
+    fields,
+    needed,
+    passed_on,
+)
+from silva.models.model import Sampling
+from silva.tree import Json
+
+
+class _Stream(msgspec.Struct, gc=False):
+    include_usage: bool | None = None
+
+
+class _Body(msgspec.Struct):
+    model: Name
+    stream: bool | None = None
+    stream_options: _Stream | None = None
+    max_tokens: Count | None = None
+    max_completion_tokens: Count | None = None
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    top_k: Integer | None = None
+    stop: str | list[str] | None = None
+    seed: Integer | None = None
+    logprobs: bool | None = None
+    return_token_ids: bool | None = None
+    n: int | None = None
+    user: Label | None = None
+    store: bool | None = None
+    metadata: dict[str, str] | None = None
+    modalities: list[str] | None = None
+    # what is only passed on, but whose form is known
+    top_logprobs: Top | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: Json | None = None
+    reasoning_effort: str | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    logit_bias: dict[str, float] | None = None
+
+
+_CONSUMED = frozenset(
+    {
+        "model",
+        "stream",
+        "stream_options",
+        "max_tokens",
+        "max_completion_tokens",
+        "temperature",
+        "top_p",
+        "top_k",
+        "stop",
+        "seed",
+        "logprobs",
+        "return_token_ids",
+        "n",
+        "user",
+        "store",
+        "metadata",
+        "modalities",
+    }
+)
+
+_decode_messages = msgspec.json.Decoder(Messages).decode
+_decode_body = msgspec.json.Decoder(_Body).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def read(body: bytes) -> Asked:
+    """Read a request.
+
+    Raises:
+        Malformed: with the field and what is wrong with it.
+    """
+    members = fields(body)
+    written = decoded(_decode_messages, needed(members, "messages"), "messages")
+    offered, legacy = members.pop("tools", None), members.pop("functions", None)
+    choice, legacy_choice = members.pop("tool_choice", None), members.pop("function_call", None)
+    known = decoded(_decode_body, _encode(members), "")
+    if known.n is not None and known.n != 1:
+        raise Malformed("n must be 1: ask several times for several replies", "n")
+    if known.modalities is not None and known.modalities != ["text"]:
+        raise Malformed("the only modality is text", "modalities")
+    images: Images = {}
+    messages = messages_of(written, images)
+    tools = tools_of(offered) if offered is not None else ()
+    echo: Json = {}
+    if legacy is not None and not tools:
+        tools = functions_of(legacy)
+        if tools:
+            echo["functions"] = True
+    tool_choice = None
+    if choice is not None:
+        tool_choice, tools = chosen(choice, tools, "tool_choice")
+    elif legacy_choice is not None:
+        tool_choice, tools = chosen(legacy_choice, tools, "function_call")
+    if known.metadata is not None:
+        echo["metadata"] = known.metadata
+    if known.store is not None:
+        echo["store"] = known.store
+    others = members.keys() - _CONSUMED
+    stop = known.stop
+    options = known.stream_options
+    return Asked(
+        model=known.model,
+        messages=messages,
+        tools=tools,
+        sampling=Sampling(
+            temperature=known.temperature,
+            top_p=known.top_p,
+            top_k=known.top_k,
+            max_tokens=known.max_completion_tokens if known.max_completion_tokens is not None else known.max_tokens,
+            stop=() if not stop else (stop,) if isinstance(stop, str) else tuple(stop),
+            seed=known.seed,
+            logprobs=bool(known.logprobs),
+            tool_choice=tool_choice,
+            extra=passed_on(members, others) if others else {},
+        ),
+        stream=bool(known.stream),
+        user=known.user or "",
+        wants_ids=bool(known.return_token_ids),
+        wants_logprobs=bool(known.logprobs),
+        wants_usage=options is not None and bool(options.include_usage),
+        images=images,
+        echo=echo,
+    )

@@ -1,0 +1,115 @@
+"""A Completion as a Chat Completions reply.
+
+Token ids stand where vLLM puts them: `prompt_token_ids` beside the choices, `token_ids` in the choice. Logprobs carry
+no token texts ("" each), for a Completion has none; the ids say which token is meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from silva.models.gateway.dialects.dialect import Asked, Stamp
+from silva.models.model import Completion
+from silva.tree import Json, ToolCall, Usage
+
+PREFIX = "chatcmpl-"
+
+_FINISHES = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "content_filter": "content_filter",
+    "function_call": "function_call",
+}
+
+_encode = msgspec.json.Encoder().encode
+
+_BEFORE = b'{"token":"","logprob":'
+_BETWEEN = b',"bytes":null,"top_logprobs":[]},' + _BEFORE
+_AFTER = b',"bytes":null,"top_logprobs":[]}'
+
+
+def write(asked: Asked, completion: Completion, stamp: Stamp) -> bytes:
+    """The whole reply as JSON."""
+    said = completion.message
+    text = said.text
+    message: Json = {"role": "assistant", "content": text or (None if said.tool_calls else ""), "refusal": None}
+    if thinking := said.thinking:
+        message["reasoning_content"] = thinking
+    legacy = "functions" in asked.echo
+    if said.tool_calls:
+        if legacy:
+            message["function_call"] = function_of(said.tool_calls[0])
+        else:
+            message["tool_calls"] = list(calls_of(said.tool_calls, stamp))
+    choice: Json = {
+        "index": 0,
+        "message": message,
+        "logprobs": logprobs_of(completion) if asked.wants_logprobs else None,
+        "finish_reason": finish_of(completion, legacy),
+    }
+    body: Json = {
+        "id": PREFIX + stamp.id,
+        "object": "chat.completion",
+        "created": stamp.created,
+        "model": stamp.model,
+        "choices": (choice,),
+        "usage": usage_of(completion.usage),
+        "system_fingerprint": completion.policy_version or None,
+    }
+    if asked.wants_ids:
+        choice["token_ids"] = sampled_ids(completion)
+        body["prompt_token_ids"] = completion.prompt_ids
+    return _encode(body)
+
+
+def sampled_ids(completion: Completion) -> tuple[int, ...] | None:
+    """The ids that were sampled, or None where the backend gave none."""
+    tokens = completion.tokens
+    if tokens is None:
+        return None
+    return tokens.ids if tokens.sampled == len(tokens.ids) else tokens.ids[len(tokens.ids) - tokens.sampled :]
+
+
+def finish_of(completion: Completion, legacy: bool = False) -> str:
+    """The finish reason in the API's words; what it has no word for is `tool_calls` or `stop`."""
+    called = bool(completion.message.tool_calls)
+    found = _FINISHES.get(completion.finish_reason) or ("tool_calls" if called else "stop")
+    return "function_call" if legacy and found == "tool_calls" else found
+
+
+def usage_of(usage: Usage) -> Json:
+    """The usage block."""
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.completion_tokens,
+        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+    }
+
+
+def function_of(call: ToolCall) -> Json:
+    """Name and arguments of a call."""
+    return {"name": call.name, "arguments": call.arguments}
+
+
+def calls_of(calls: Iterable[ToolCall], stamp: Stamp) -> Iterable[Json]:
+    """The tool calls; one without an id gets one from its place in this reply."""
+    for place, call in enumerate(calls):
+        yield {"id": call.id or f"call_{stamp.id}_{place}", "type": "function", "function": function_of(call)}
+
+
+def logprobs_of(completion: Completion) -> msgspec.Raw | None:
+    """The logprobs block, or None where there are none."""
+    values = completion.logprobs or (completion.tokens.logprobs if completion.tokens is not None else ())
+    if not values:
+        return None
+    return msgspec.Raw(b'{"content":' + logprob_entries(values) + b',"refusal":null}')
+
+
+def logprob_entries(values: tuple[float, ...]) -> bytes:
+    """The array of logprobs; what is not finite is written -9999.0, as vLLM does."""
+    listed = _encode(values)[1:-1].replace(b"null", b"-9999.0")
+    return b"[" + _BEFORE + listed.replace(b",", _BETWEEN) + _AFTER + b"]"

@@ -1,0 +1,38 @@
+"""Errors as both OpenAI APIs write them: `{"error": {"message", "type", "param", "code"}}`."""
+
+from __future__ import annotations
+
+import msgspec
+
+_INVALID = "invalid_request_error"
+
+KINDS: dict[str, tuple[str, str | None]] = {
+    "malformed": (_INVALID, None),
+    "auth": ("authentication_error", "invalid_api_key"),
+    "forbidden": ("permission_error", "permission_denied"),
+    "not_found": (_INVALID, "model_not_found"),
+    "conflict": (_INVALID, "conflict"),
+    "too_large": (_INVALID, "request_too_large"),
+    "rate_limit": ("rate_limit_error", "rate_limit_exceeded"),
+    "overloaded": ("server_error", "server_overloaded"),
+    "context_length": (_INVALID, "context_length_exceeded"),
+    "budget": ("insufficient_quota", "insufficient_quota"),
+    "timeout": ("server_error", "timeout"),
+    "upstream": ("server_error", "upstream_error"),
+    "store": ("server_error", "store_error"),
+}
+"""Kind to `type` and `code`."""
+
+LONGEST_FIELD = 200
+
+
+def kind_of(status: int, kind: str) -> tuple[str, str | None]:
+    """`type` and `code`; a kind that is not in the table is told by its status and named as code."""
+    return KINDS.get(kind) or (_INVALID if status < 500 else "server_error", kind or None)
+
+
+def error_body(status: int, kind: str, message: str, field: str = "") -> bytes:
+    """The error as JSON."""
+    type_, code = kind_of(status, kind)
+    param = field[:LONGEST_FIELD] or None
+    return msgspec.json.encode({"error": {"message": message, "type": type_, "param": param, "code": code}})

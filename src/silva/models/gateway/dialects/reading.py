@@ -1,0 +1,160 @@
+"""Reading JSON from strangers: what is wrong becomes `Malformed` with its place, whatever it is.
+
+    body ─▶ fields: {name: raw JSON} ─┬▶ messages, tools ─▶ decoded(its decoder)
+                                       ├▶ the small known ones together ─▶ decoded
+                                       └▶ those nobody knows ─▶ passed_on ─▶ Sampling.extra
+
+NUL characters are refused in names and ids and kept in text, where tool output may hold them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from functools import lru_cache
+from typing import Annotated, Any, TypeVar, cast
+
+import msgspec
+
+from silva.models.gateway.dialects.dialect import Malformed
+from silva.tree import Json, Tool
+
+LONGEST_NAME = 512
+
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME, pattern=r"^[^\x00-\x1f\x7f]+\Z")]
+"""A name or id: something, without control characters."""
+
+Label = Annotated[str, msgspec.Meta(max_length=LONGEST_NAME, pattern=r"^[^\x00-\x1f\x7f]*\Z")]
+"""A name that may be empty."""
+
+Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+Top = Annotated[int, msgspec.Meta(ge=0, le=1000)]
+Temperature = Annotated[float, msgspec.Meta(ge=0, le=100)]
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+DEEPEST = 100
+"""Levels that values which are passed on may nest."""
+
+_KEPT_TOOLS = 64 << 10
+
+T = TypeVar("T")
+
+_split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_any = msgspec.json.Decoder().decode
+_PATH = re.compile(r"^(?P<what>.*) - at `(?:.*`)?\$(?P<path>[^`]*)`\Z", re.DOTALL)
+
+
+def fields(body: bytes) -> dict[str, msgspec.Raw]:
+    """The members of the body's object, undecoded.
+
+    Raises:
+        Malformed: it is not a JSON object.
+    """
+    return decoded(_split, body, "")
+
+
+def decoded(decode: Callable[[Any], T], data: bytes | msgspec.Raw, field: str) -> T:
+    """What `decode` makes of the data that stands at `field`.
+
+    Raises:
+        Malformed: not JSON, of the wrong shape, or nested too deep.
+    """
+    try:
+        return decode(data)
+    except msgspec.ValidationError as fault:
+        found = _PATH.match(str(fault))
+        what, path = (found["what"], found["path"]) if found is not None else (str(fault), "")
+        raise Malformed(what.replace("`", "'"), join(field, path)) from fault
+    except msgspec.DecodeError as fault:
+        raise Malformed(f"this is not JSON: {fault}", field) from fault
+    except UnicodeError as fault:
+        raise Malformed(f"this is not UTF-8: {fault}", field) from fault
+    except RecursionError as fault:
+        raise Malformed("this is nested too deep", field) from fault
+
+
+def join(field: str, path: str) -> str:
+    """The place `path` (`.name`, `[3]`) inside `field`."""
+    return field + path if field else path.removeprefix(".")
+
+
+def named(value: str, field: str) -> str:
+    """The value itself, once sure that it can be a name or id: what `Name` says, at a tenth of its cost.
+
+    Raises:
+        Malformed: it is empty, too long, or holds control characters.
+    """
+    if value and len(value) <= LONGEST_NAME and value.isprintable():
+        return value
+    raise Malformed(f"this must be 1 to {LONGEST_NAME} characters, none of them control characters", field)
+
+
+def needed(members: dict[str, msgspec.Raw], name: str) -> msgspec.Raw:
+    """Take out a member that must be there.
+
+    Raises:
+        Malformed: it is missing.
+    """
+    found = members.pop(name, None)
+    if found is None:
+        raise Malformed("this field is required", name)
+    return found
+
+
+def passed_on(members: dict[str, msgspec.Raw], names: Iterable[str]) -> Json:
+    """The named members as plain values.
+
+    Raises:
+        Malformed: one holds what no other reader of JSON or msgpack would take.
+    """
+    found: Json = {}
+    for name in names:
+        found[name] = plain(decoded(_any, members[name], name), name)
+    return found
+
+
+def plain(value: Any, field: str, level: int = 0) -> Any:
+    """The value itself, once sure that it can be written again.
+
+    Raises:
+        Malformed: an integer beyond 64 bits, or nested too deep.
+    """
+    if isinstance(value, dict):
+        for key, item in cast("dict[str, Any]", value).items():
+            if isinstance(item, dict | list | int):
+                plain(item, f"{field}.{key}" if level < 4 else field, level + 1)
+    elif isinstance(value, list):
+        for place, item in enumerate(cast("list[Any]", value)):
+            if isinstance(item, dict | list | int):
+                plain(item, f"{field}[{place}]" if level < 4 else field, level + 1)
+    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise Malformed("this integer is out of range", field)
+    if level > DEEPEST:
+        raise Malformed("this is nested too deep", field)
+    return value
+
+
+def distinct(tools: tuple[Tool, ...], field: str) -> tuple[Tool, ...]:
+    """The tools, once sure that each can be told by its name.
+
+    Raises:
+        Malformed: two have one name.
+    """
+    seen: set[str] = set()
+    for place, tool in enumerate(tools):
+        if tool.name in seen:
+            raise Malformed(f"a tool named {tool.name!r} is there already", f"{field}[{place}].name")
+        seen.add(tool.name)
+    return tools
+
+
+def remembered(read: Callable[[bytes], T]) -> Callable[[msgspec.Raw], T]:
+    """`read`, which must be pure, once for each set of tools: agents send the same ones with every call."""
+    kept = lru_cache(maxsize=128)(read)
+
+    def from_raw(raw: msgspec.Raw) -> T:
+        data = bytes(raw)
+        return kept(data) if len(data) <= _KEPT_TOOLS else read(data)
+
+    return from_raw

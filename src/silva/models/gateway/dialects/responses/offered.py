@@ -1,0 +1,141 @@
+"""The tools of a Responses body: functions, and the two other kinds that a client runs itself.
+
+function    ─▶ Tool                                        ◀─ function_call
+custom      ─▶ Tool with one text argument, `input`        ◀─ custom_tool_call
+local_shell ─▶ Tool named local_shell with the shell's own ◀─ local_shell_call
+               arguments
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from silva.models.gateway.dialects.chat.offered import allowed, forced, mode
+from silva.models.gateway.dialects.dialect import Malformed
+from silva.models.gateway.dialects.reading import Name, decoded, distinct, plain, remembered
+from silva.tree import Json, Tool
+
+SHELL = "local_shell"
+
+INPUT: Json = {
+    "type": "object",
+    "properties": {"input": {"type": "string", "description": "The whole input of the tool, as plain text."}},
+    "required": ["input"],
+    "additionalProperties": False,
+}
+"""The parameters of a custom tool."""
+
+_TEXT = {"type": "string"}
+_SHELL_TOOL = Tool(
+    name=SHELL,
+    description="Runs a command on the user's machine and returns its output.",
+    parameters={
+        "type": "object",
+        "properties": {
+            "command": {"type": "array", "items": _TEXT, "description": "The command and its arguments."},
+            "working_directory": _TEXT,
+            "timeout_ms": {"type": "integer"},
+            "env": {"type": "object", "additionalProperties": _TEXT},
+        },
+        "required": ["command"],
+    },
+)
+
+
+class _Format(msgspec.Struct):
+    type: str = "text"
+    syntax: str | None = None
+    definition: str | None = None
+
+
+class _Tool(msgspec.Struct):
+    type: str
+    name: Name | None = None
+    description: str | None = None
+    parameters: Json | None = None
+    format: _Format | None = None
+
+
+class _Reference(msgspec.Struct):
+    type: str
+    name: Name | None = None
+
+
+class _Choice(msgspec.Struct):
+    type: str
+    name: Name | None = None
+    mode: str = "auto"
+    tools: list[_Reference] | None = None
+
+
+class Offered(msgspec.Struct, frozen=True):
+    """The tools, which of them are custom, and how they were written."""
+
+    tools: tuple[Tool, ...] = ()
+    custom: tuple[str, ...] = ()
+    shell: bool = False
+    written: tuple[Any, ...] = ()
+
+
+_decode_tools = msgspec.json.Decoder(list[_Tool] | None).decode
+_decode_written = msgspec.json.Decoder(tuple[Any, ...] | None).decode
+_decode_choice = msgspec.json.Decoder(str | _Choice | None).decode
+
+
+def _read(data: bytes) -> Offered:
+    tools: list[Tool] = []
+    custom: list[str] = []
+    shell = False
+    for place, entry in enumerate(decoded(_decode_tools, data, "tools") or ()):
+        if entry.type == SHELL:
+            shell = True
+            tools.append(_SHELL_TOOL)
+            continue
+        if entry.type not in ("function", "custom"):
+            raise Malformed(
+                f"the tool {entry.type[:40]!r} runs at the provider and is not there: send functions",
+                f"tools[{place}].type",
+            )
+        if entry.name is None:
+            raise Malformed("this field is required", f"tools[{place}].name")
+        if entry.type == "custom":
+            custom.append(entry.name)
+            tools.append(Tool(name=entry.name, description=_described(entry), parameters=INPUT))
+        else:
+            parameters = plain(entry.parameters or {}, f"tools[{place}].parameters")
+            tools.append(Tool(name=entry.name, description=entry.description or "", parameters=parameters))
+    written = plain(list(decoded(_decode_written, data, "tools") or ()), "tools")
+    return Offered(tools=distinct(tuple(tools), "tools"), custom=tuple(custom), shell=shell, written=tuple(written))
+
+
+def _described(entry: _Tool) -> str:
+    words = entry.description or ""
+    grammar = entry.format
+    if grammar is None or grammar.definition is None:
+        return words
+    return f"{words}\n\nThe input follows this {grammar.syntax or ''} grammar:\n{grammar.definition}".strip()
+
+
+offered = remembered(_read)
+"""The tools of the field `tools`. Raises Malformed."""
+
+
+def chosen(raw: msgspec.Raw, tools: tuple[Tool, ...]) -> tuple[str | None, tuple[Tool, ...]]:
+    """The mode or the name of the tool to call, and the tools it leaves.
+
+    Raises:
+        Malformed: a choice of another kind, or of a tool that is not there.
+    """
+    choice = decoded(_decode_choice, raw, "tool_choice")
+    if choice is None:
+        return None, tools
+    if isinstance(choice, str):
+        return mode(choice, "tool_choice"), tools
+    if choice.type == "allowed_tools":
+        names = [entry.name or (SHELL if entry.type == SHELL else "") for entry in choice.tools or ()]
+        return allowed(names, choice.mode, tools, "tool_choice")
+    if choice.type not in ("function", "custom"):
+        raise Malformed(f"a choice of type {choice.type[:40]!r} is not supported", "tool_choice.type")
+    return forced(choice.name, tools, "tool_choice.name"), tools

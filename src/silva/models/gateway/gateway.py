@@ -1,0 +1,336 @@
+"""The gateway without its wire: runs, rollouts and models, and the turns that go between them.
+
+    open_run ─▶ account ─▶ session(rollout) ─▶ answer(asked) ─▶ … ─▶ end_rollout ─▶ close_run
+
+Embedded, it shares the lake of the run that needs it; alone, it owns one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from silva.errors import StoreError
+from silva.models.gateway.config import GatewayConfig
+from silva.models.gateway.dialects.content import content_key
+from silva.models.gateway.index import TreeIndex
+from silva.models.gateway.keeper import Keeper
+from silva.models.gateway.metrics import Metrics
+from silva.models.gateway.problem import Problem
+from silva.models.gateway.routes import Routes, RouteState
+from silva.models.gateway.runs import NAME, RunAccount, is_token_of, known_run, new_run, run_of
+from silva.models.gateway.session import Rollout, Session, rollout_of
+from silva.models.gateway.spans import TurnSpans, open_spans
+from silva.tree import Boundary, Failure, Json, Outcome, Status, Trajectory
+
+DEFAULT_ROLLOUT = "main"
+"""The rollout of calls that name none."""
+
+MOST_SESSIONS = 4096
+"""Sessions kept in memory; one unused for longest is let go, and read from the lake when it is needed again."""
+
+log = logging.getLogger(__name__)
+
+UNENDED = Failure(
+    boundary=Boundary.INFRASTRUCTURE,
+    code="gateway.unended",
+    message="the gateway stopped before the rollout was ended",
+    retryable=True,
+)
+"""Stands on a rollout's trajectory until it is ended, so that a gateway that was killed leaves a true record."""
+
+
+class Gateway:
+    """Runs, rollouts and models.
+
+    Args:
+        config: what it was told.
+        keeper: where turns are kept.
+        resumes: whether the lake may hold runs of this gateway's earlier life.
+    """
+
+    def __init__(self, config: GatewayConfig, keeper: Keeper, *, resumes: bool = True) -> None:
+        self.config = config
+        self.keeper = keeper
+        self.routes = Routes(config)
+        self.metrics = Metrics(self)
+        self.spans: TurnSpans | None = None
+        self.closing: set[str] = set()
+        """Runs that end with this gateway."""
+        self.accounts: dict[str, RunAccount] = {}
+        self._resumes = resumes
+        self._sessions: OrderedDict[tuple[str, str], Session] = OrderedDict()
+        self._rollouts: dict[tuple[str, str], Rollout] = {}
+        self._indices: dict[str, TreeIndex] = {}
+        self._users: dict[str, int] = {}
+        self._loading: dict[Any, asyncio.Future[Any]] = {}
+        keeper.recovered = self._forget_sessions
+
+    async def start(self) -> None:
+        """Start the backends' providers and health checks.
+
+        Raises:
+            UsageError, MissingError: something configured cannot be had.
+        """
+        self.spans = open_spans(self.config.spans)
+        await self.routes.start()
+
+    async def stop(self) -> None:
+        """Stop the backends that were started here. Runs stay open, but for those in `closing`: a gateway that starts
+        again on this lake goes on with them."""
+        await self.routes.stop()
+        try:
+            for run in self.closing:
+                await self.close_run(run)
+            if self._resumes:
+                stand = [_standing(session) for session in self.sessions if session.turns]
+                await self._write(stand, "how the rollouts at work stand")
+        except Problem as problem:  # what was acknowledged is kept all the same
+            log.error("%s", problem)
+        if self.spans is not None:
+            await asyncio.to_thread(self.spans.close)
+
+    # Runs
+
+    async def open_run(self, name: str, terms: Json | None = None, *, again: bool = False) -> tuple[RunAccount, str]:
+        """Open a run; returns its account and its token, which is told this once.
+
+        Args:
+            name: the run's name.
+            terms: fields of `Runs` to set instead of the gateway's own.
+            again: a run of this gateway that is in the lake already is opened anew: another token, other terms, the
+                same spending.
+
+        Raises:
+            Problem: the name is taken or not usable, a term is not usable, or the lake takes nothing.
+        """
+        if not await self.keeper.ready():
+            raise Problem("store", f"no run can be opened: {self.keeper.failure}", retry_after=5.0)
+        account, token = new_run(name, self.config.runs, terms or {}, time.time())
+        if name in self.accounts or await self.keeper.run(name) is not None:
+            if not again:
+                raise Problem("conflict", f"run {name} is already in the lake: choose another name, or open it again")
+            known = await self.account(name)
+            account.spent, account.requests = known.spent, known.requests
+            account.stored_trees = known.stored_trees
+            account.run = msgspec.structs.replace(account.run, started=known.run.started)
+        try:
+            await self.keeper.keep([account.run])
+        except StoreError as error:
+            raise Problem("store", f"no run can be opened: {error}") from error
+        self.accounts[name] = account
+        return account, token
+
+    def adopt(self, account: RunAccount) -> None:
+        """Take in a run whose record somebody else writes (a rollout that embeds this gateway)."""
+        self.accounts[account.id] = account
+
+    async def account(self, name: str) -> RunAccount:
+        """An open run.
+
+        Raises:
+            Problem: there is none of that name.
+        """
+        known = self.accounts.get(name)
+        if known is None and self._resumes and NAME.fullmatch(name):
+            known = await self._once(("run", name), lambda: self._remembered(name))
+        if known is None:
+            raise Problem("not_found", f"there is no run {name!r}: open it with POST /admin/runs")
+        return known
+
+    async def admitted(self, name: str, token: str) -> RunAccount:
+        """The run a client may use: the one of the URL, or else the one its token names.
+
+        Raises:
+            Problem: the token is missing, or not this run's. It does not tell whether there is such a run.
+        """
+        name = name or run_of(token)
+        account = self.accounts.get(name)
+        if account is None and token:
+            try:
+                account = await self.account(name)
+            except Problem:
+                account = None
+        if not token:
+            raise Problem("auth", "a token is needed: send the run's token as the api key")
+        if account is None or not is_token_of(account, token):
+            raise Problem("auth", "this token is not good for this run: use the one given when the run was opened")
+        return account
+
+    async def close_run(self, name: str, status: str = "finished") -> RunAccount:
+        """End a run: every rollout that was not ended gets its trajectory.
+
+        Raises:
+            Problem: there is no such run, or the lake cannot keep its end.
+        """
+        account = await self.account(name)
+        if account.run.finished:
+            return account
+        at_work = [rollout for (run, rollout) in [*self._sessions, *self._rollouts] if run == name]
+        for rollout in dict.fromkeys(at_work):
+            if (await self.session(account, rollout)).turns:
+                await self.end_rollout(account, rollout, Outcome(status=Status.COMPLETED))
+        account.run = account.closed(status)
+        await self._write([account.run], f"the end of run {name}")
+        return account
+
+    # Rollouts
+
+    def open_rollout(self, account: RunAccount, rollout: Rollout) -> None:
+        """Say which task a rollout is at before its first call; without this, it is a task of its own.
+
+        Raises:
+            Problem: its name cannot be used.
+        """
+        if not NAME.fullmatch(rollout.name) or rollout.name == "v1":
+            raise Problem(
+                "malformed", f"rollout name {rollout.name!r}: letters, digits, '.', '_' and '-' only, not v1", "rollout"
+            )
+        self._rollouts[account.id, rollout.name] = rollout
+
+    async def session(self, account: RunAccount, name: str) -> Session:
+        """The session of a rollout, made when it is first asked for.
+
+        Raises:
+            Problem: its name cannot be used.
+        """
+        key = (account.id, name)
+        session = self._sessions.get(key)
+        if session is None:
+            session = await self._once(key, lambda: self._new_session(account, name))
+        else:
+            self._sessions.move_to_end(key)
+        return session
+
+    async def end_rollout(
+        self, account: RunAccount, name: str, outcome: Outcome, attributes: Json | None = None
+    ) -> Trajectory:
+        """Write a rollout's trajectory.
+
+        Raises:
+            Problem: the lake cannot keep it.
+        """
+        session = await self.session(account, name)
+        given: Json = {"rollout": name, "leaves": session.leaves, **(attributes or {})}
+        if session.lost:
+            given["lost"] = session.lost
+        trajectory = session.trajectory(outcome, attributes=given)
+        await self._write([trajectory], f"the trajectory of rollout {name}")
+        self._let_go((account.id, name))
+        self._rollouts.pop((account.id, name), None)
+        return trajectory
+
+    def dismiss(self, session: Session) -> None:
+        """Let a session go whose trajectory somebody else writes."""
+        key = (session.rollout.run_id, session.rollout.name)
+        self._let_go(key)
+        self._rollouts.pop(key, None)
+
+    def route(self, model: str) -> RouteState:
+        """The model of that name.
+
+        Raises:
+            Problem: there is none.
+        """
+        return self.routes.find(model)
+
+    @property
+    def sessions(self) -> list[Session]:
+        """The sessions in memory, longest unused first."""
+        return list(self._sessions.values())
+
+    async def trouble(self) -> list[str]:
+        """Why the gateway could not answer everything right now; nothing when it is ready."""
+        found = [] if await self.keeper.ready() else [f"turns cannot be kept: {self.keeper.failure}"]
+        for route in self.routes.all:
+            shot = route.router.snapshot()
+            if not shot.expected and not any(backend.healthy for backend in shot.backends):
+                reasons = "; ".join(backend.trouble for backend in shot.backends if backend.trouble)
+                found.append(f"model {route.name} has no backend" + (f": {reasons}" if reasons else ""))
+        return found
+
+    async def _write(self, records: list[Any], what: str) -> None:
+        if not records:
+            return
+        try:
+            if not await self.keeper.ready():
+                raise StoreError(self.keeper.failure or "the lake takes nothing")
+            await self.keeper.keep(records)
+        except StoreError as error:
+            raise Problem("store", f"{what} cannot be kept: {error}", retry_after=5.0) from error
+
+    async def _remembered(self, name: str) -> RunAccount | None:
+        """A run of this gateway's earlier life, with the rollouts that were at work in it."""
+        run = await self.keeper.run(name)
+        if run is None:
+            return None
+        spent, requests = await self.keeper.spent(name)
+        account = known_run(run, spent, requests)
+        if account is None:
+            return None
+        for trajectory in await self.keeper.trajectories(name):
+            failure = trajectory.outcome.failure
+            account.stored_trees.add(trajectory.tree_id)
+            if failure is not None and failure.code == UNENDED.code:
+                rollout = rollout_of(trajectory)
+                self._rollouts[name, rollout.name] = rollout
+        self.accounts[name] = account
+        return account
+
+    async def _new_session(self, account: RunAccount, name: str) -> Session:
+        rollout = self._rollouts.get((account.id, name))
+        if rollout is None:
+            rollout = Rollout(run_id=account.id, name=name, task_id=f"gateway/{name}")
+            self.open_rollout(account, rollout)
+        tree = rollout.tree_id
+        index = self._indices.get(tree) or TreeIndex(tree, content_key)
+        session = Session(rollout, index)
+        if tree in account.stored_trees and tree not in self._indices:
+            session.load(await self.keeper.nodes(tree))
+        elif self._resumes:
+            await self._write([_standing(session)], f"rollout {name}")
+        index = self._indices.setdefault(tree, index)
+        self._users[tree] = self._users.get(tree, 0) + 1
+        self._sessions[account.id, name] = session
+        while len(self._sessions) > MOST_SESSIONS:
+            self._let_go(next(iter(self._sessions)))
+        return session
+
+    def _let_go(self, key: tuple[str, str]) -> None:
+        """Drop a session from memory; the lake has all of it."""
+        session = self._sessions.pop(key, None)
+        if session is None:
+            return
+        tree = session.rollout.tree_id
+        account = self.accounts.get(key[0])
+        if account is not None:
+            account.stored_trees.add(tree)
+        self._users[tree] -= 1
+        if not self._users[tree]:
+            del self._users[tree], self._indices[tree]
+
+    def _forget_sessions(self) -> None:
+        """After the lake was opened again: what it did not take must not be built upon."""
+        for key, session in list(self._sessions.items()):
+            session.stale = True
+            self._let_go(key)
+
+    async def _once(self, key: Any, load: Callable[[], Awaitable[Any]]) -> Any:
+        """Load something once although many ask for it at the same time."""
+        loading = self._loading.get(key)
+        if loading is None:
+            loading = self._loading[key] = asyncio.ensure_future(load())
+            loading.add_done_callback(lambda _: self._loading.pop(key, None))
+        return await asyncio.shield(loading)
+
+
+def _standing(session: Session) -> Trajectory:
+    """A rollout that has not been ended, as it stands."""
+    outcome = Outcome(status=Status.FAILED, failure=UNENDED)
+    return session.trajectory(outcome, attributes={"rollout": session.rollout.name, "leaves": session.leaves})

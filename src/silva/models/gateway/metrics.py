@@ -1,0 +1,106 @@
+"""What a gateway tells Prometheus. Names follow Prometheus' own rules: a unit at the end, seconds, `_total` for counts.
+
+No run or rollout is a label: there may be a million of them (their spending is at /admin/runs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.registry import Collector
+
+from silva.models.model import Completion
+
+if TYPE_CHECKING:
+    from silva.models.gateway.gateway import Gateway
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+
+
+class Metrics:
+    """Counts and durations of one gateway."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._registry = CollectorRegistry()
+        labels = ("model", "dialect")
+        self._answered = Counter("silva_turns", "Turns answered", labels, registry=self._registry)
+        self._refused = Counter("silva_refusals", "Requests refused", ("kind", "dialect"), registry=self._registry)
+        self._tokens = Counter("silva_tokens", "Tokens of answered turns", ("model", "kind"), registry=self._registry)
+        self._usd = Counter("silva_cost_dollars", "Cost of answered turns", ("model",), registry=self._registry)
+        self._seconds = Histogram(
+            "silva_turn_seconds", "From request to reply on disk", ("model",), buckets=SECONDS, registry=self._registry
+        )
+        self._own = Histogram(
+            "silva_added_seconds",
+            "Of these, what was spent neither in the model nor in line",
+            ("model",),
+            buckets=SECONDS[:12],
+            registry=self._registry,
+        )
+        self._registry.register(_Standing(gateway))
+        self._bound: dict[tuple[str, str], tuple[Counter, Counter, Counter, Counter, Histogram, Histogram]] = {}
+
+    def answered(self, dialect: str, model: str, completion: Completion, seconds: float, waited: float) -> None:
+        """A turn was answered in so many seconds, of which it waited some in line."""
+        bound = self._bound.get((model, dialect))
+        if bound is None:  # looking labels up costs more than counting
+            bound = self._bound[model, dialect] = (
+                self._answered.labels(model, dialect),
+                self._tokens.labels(model, "prompt"),
+                self._tokens.labels(model, "completion"),
+                self._usd.labels(model),
+                self._seconds.labels(model),
+                self._own.labels(model),
+            )
+        usage = completion.usage
+        bound[0].inc()
+        bound[1].inc(usage.prompt_tokens)
+        bound[2].inc(usage.completion_tokens)
+        if usage.usd:
+            bound[3].inc(usage.usd)
+        bound[4].observe(seconds)
+        bound[5].observe(max(0.0, seconds - waited - usage.model_seconds))
+
+    def refused(self, dialect: str, kind: str) -> None:
+        """A request was refused."""
+        self._refused.labels(kind, dialect).inc()
+
+    def page(self) -> tuple[bytes, str]:
+        """The page and its content type."""
+        return generate_latest(self._registry), CONTENT_TYPE_LATEST
+
+
+class _Standing(Collector):
+    """Gauges read off the gateway when somebody asks."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def collect(self) -> Iterable[Metric]:
+        """The gauges."""
+        gateway = self._gateway
+        yield GaugeMetricFamily("silva_store_writable", "Whether turns can be kept", float(not gateway.keeper.failure))
+        yield GaugeMetricFamily(
+            "silva_runs_open", "Open runs", sum(not a.run.finished for a in gateway.accounts.values())
+        )
+        yield GaugeMetricFamily("silva_rollouts_in_memory", "Rollouts in memory", len(gateway.sessions))
+        lost = GaugeMetricFamily("silva_turns_lost", "Turns answered but not kept (best effort)")
+        lost.add_metric([], sum(account.lost for account in gateway.accounts.values()))
+        yield lost
+        waiting = GaugeMetricFamily("silva_waiting", "Requests waiting for a backend", labels=["model"])
+        flying = GaugeMetricFamily("silva_in_flight", "Requests at backends", labels=["model"])
+        healthy = GaugeMetricFamily("silva_backend_up", "Whether a backend is asked", labels=["model", "backend"])
+        limit = GaugeMetricFamily("silva_backend_limit", "Requests it may have in flight", labels=["model", "backend"])
+        for route in gateway.routes.all:
+            shot = route.router.snapshot()
+            waiting.add_metric([route.name], shot.waiting)
+            flying.add_metric([route.name], shot.in_flight)
+            for backend in shot.backends:
+                up = backend.healthy and not backend.draining and backend.phase != "open"
+                healthy.add_metric([route.name, backend.name], float(up))
+                limit.add_metric([route.name, backend.name], backend.limit)
+        yield from (waiting, flying, healthy, limit)

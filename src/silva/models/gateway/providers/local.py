@@ -1,0 +1,64 @@
+"""The bundled model as a backend: `silva models serve local`, started and stopped by load like any other process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from silva.models.gateway.config import LocalBackends
+from silva.models.gateway.providers.process import ProcessProvider
+from silva.models.gateway.providers.scaling import Scaling
+from silva.models.gateway.providers.worker import Command
+from silva.models.gateway.routing.fleet import Fleet
+from silva.models.local import MODEL
+
+TOKEN_ENV = "SILVA_CHILD_TOKEN"
+
+START_SECONDS = 300.0
+"""The first start ever unpacks the weights, which takes about a minute."""
+
+
+class LocalProvider(ProcessProvider):
+    """The bundled model's processes.
+
+    Args:
+        name: what its backends are called, before their numbers.
+        chosen: what the configuration says of them.
+    """
+
+    def __init__(self, name: str, chosen: LocalBackends) -> None:
+        arguments = [sys.executable, "-m", "silva", "models", "serve", "local", "--port", "{port}"]
+        arguments += ["--token-env", TOKEN_ENV]
+        if chosen.threads is not None:
+            arguments += ["--threads", str(chosen.threads)]
+        if chosen.adapters is not None:
+            arguments += ["--adapters", str(chosen.adapters)]
+        source = str(Path(__file__).resolve().parents[4])  # a checkout that is not installed must still find itself
+        command = Command(
+            arguments=tuple(arguments),
+            kind="silva",
+            model=MODEL,
+            health="/healthz",
+            token_env=TOKEN_ENV,
+            start_seconds=START_SECONDS,
+            variables={"PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))},
+        )
+        super().__init__(name, command, Scaling(chosen.least, chosen.most, chosen.target, chosen.idle))
+
+    async def start(self, fleet: Fleet) -> None:
+        """Begin.
+
+        Raises:
+            MissingError: a package the model needs is not installed.
+        """
+        await asyncio.to_thread(_require)
+        await super().start(fleet)
+
+
+def _require() -> None:
+    from silva.models.local.weights import packed_weights, require
+
+    packed_weights()
+    require("torch", "safetensors", "tokenizers")

@@ -1,0 +1,196 @@
+"""The models behind the gateway: names, the router of each, and the clients of its backends.
+
+name asked for ─▶ Routes.find ─▶ RouteState ─▶ router.lease ─▶ Upstream of the backend given
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from silva.errors import UsageError
+from silva.models.exact import Renderer, open_renderer
+from silva.models.gateway.adapters import load_adapter
+from silva.models.gateway.config import GatewayConfig, Limits, Route
+from silva.models.gateway.problem import Problem
+from silva.models.gateway.providers import open_providers
+from silva.models.gateway.routing.backend import Backend
+from silva.models.gateway.routing.health import HealthChecks
+from silva.models.gateway.routing.router import Router
+from silva.models.gateway.upstream import Upstream
+from silva.tree import Json, Message, Tool, Usage
+
+ANY = "*"
+
+
+class RouteState:
+    """One model: its router, and a client for every backend.
+
+    Raises:
+        UsageError: its renderer cannot be opened.
+    """
+
+    def __init__(self, name: str, route: Route, limits: Limits) -> None:
+        self.name = name
+        self.route = route
+        self.deadline = route.deadline
+        self.router = Router(name, route, limits)
+        self.renderer: Renderer | None = None
+        if route.renderer:
+            options = dict(route.template)
+            self.renderer = open_renderer(route.renderer, options=options, keep_history=route.keep_history)
+        self._upstreams: dict[tuple[str, str, str], Upstream] = {}
+        self._held: set[str] = set()
+        self.provided: list[Backend] = []
+        """Backends that somebody else provides, in place of those configured."""
+        self._stack = AsyncExitStack()
+
+    async def start(self) -> None:
+        """Start what provides its backends, and watch their health.
+
+        Raises:
+            UsageError, MissingError: a provider cannot be started.
+        """
+        fleet = self.router.fleet
+        if self.provided:
+            for backend in self.provided:
+                fleet.add(backend)
+            return
+        for provider in open_providers(self.name, self.route):
+            await provider.start(fleet)
+            self._stack.push_async_callback(provider.stop)
+        await self._stack.enter_async_context(HealthChecks(fleet, self.route.health))
+
+    async def stop(self) -> None:
+        """Refuse who waits, stop the providers, close the connections."""
+        self.router.close()
+        await self._stack.aclose()
+        for upstream in self._upstreams.values():
+            await upstream.close()
+        self._upstreams.clear()
+
+    def upstream(self, lease: Any) -> Upstream:
+        """The client for the backend of a lease. Where backends hold several versions the version is asked for by
+        name."""
+        backend = lease.backend
+        model = lease.version if lease.version in self._held else (backend.model or self.name)
+        key = (backend.name, backend.url, model)
+        known = self._upstreams.get(key)
+        if known is None:
+            known = self._upstreams[key] = Upstream(backend, model, self.renderer)
+        return known
+
+    def usd(self, usage: Usage) -> float:
+        """What a reply cost in US dollars."""
+        price = self.route.price
+        cached = price.input if price.cached is None else price.cached
+        fresh = max(usage.prompt_tokens - usage.cached_tokens, 0)
+        return (fresh * price.input + usage.cached_tokens * cached + usage.completion_tokens * price.output) / 1e6
+
+    def count(self, messages: tuple[Message, ...], tools: tuple[Tool, ...]) -> int:
+        """How many tokens a conversation has.
+
+        Raises:
+            Problem: this model's tokenizer is not here.
+        """
+        if self.renderer is None:
+            raise Problem("not_found", f"model {self.name} cannot count tokens here: its route names no renderer")
+        return len(self.renderer.render(messages, tools))
+
+    async def pause(self) -> None:
+        """Requests wait from now on."""
+        self.router.pause()
+
+    async def drain(self) -> None:
+        """Return once nothing is in flight; pause first."""
+        await self.router.drain()
+
+    async def resume(self) -> None:
+        """Requests are served again."""
+        self.router.resume()
+
+    async def swap(self, version: str, adapter: str, drain_seconds: float) -> Json:
+        """Serve another policy version from now on.
+
+        With an adapter, every backend loads it under the version's name first, while the old version goes on; then the
+        default changes in one step: later requests ask for the new one, those in flight end on theirs. Without one the
+        route is paused and drained, and the name changes: what serves it was changed by the caller.
+
+        Raises:
+            Problem: a backend cannot load it; the old version stays.
+        """
+        try:
+            if adapter:
+                states = self.router.fleet.states()
+                await asyncio.gather(*(load_adapter(state.backend, version, adapter) for state in states))
+                self._held.add(version)
+                self.router.switch(version)
+            else:
+                await self.router.swap(_nothing, version, drain_seconds=drain_seconds)
+        except UsageError as error:
+            raise Problem("conflict", str(error)) from error
+        return self.snapshot()
+
+    def snapshot(self) -> Json:
+        """How it stands, for status pages."""
+        return msgspec.to_builtins(self.router.snapshot())
+
+
+class Routes:
+    """All models of a gateway.
+
+    Raises:
+        UsageError: a renderer cannot be opened.
+    """
+
+    def __init__(self, config: GatewayConfig) -> None:
+        self._routes = {name: RouteState(name, route, config.limits) for name, route in config.models.items()}
+        self._named = dict(self._routes)
+        for name, route in config.models.items():
+            self._named.update(dict.fromkeys(route.aliases, self._routes[name]))
+
+    async def start(self) -> None:
+        """Start every model's providers."""
+        for route in self._routes.values():
+            await route.start()
+
+    async def stop(self) -> None:
+        """Stop them."""
+        await asyncio.gather(*(route.stop() for route in self._routes.values()))
+
+    @property
+    def all(self) -> list[RouteState]:
+        """Every model."""
+        return list(self._routes.values())
+
+    @property
+    def names(self) -> list[str]:
+        """What can be asked for by name."""
+        return sorted(name for name in self._named if name != ANY)
+
+    def find(self, name: str) -> RouteState:
+        """The model of that name; the only one where no name is given.
+
+        Raises:
+            Problem: there is none.
+        """
+        found = self._named.get(name) or self._named.get(ANY)
+        if found is None and not name and len(self._routes) == 1:
+            found = next(iter(self._routes.values()))
+        if found is None:
+            close = get_close_matches(name[:200], self.names, 1)
+            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(self.names[:10]) or 'none'}"
+            raise Problem("not_found", f"there is no model {name[:200]!r} here; {hint}", "model")
+        return found
+
+    def snapshot(self) -> list[Json]:
+        """How each stands."""
+        return [route.snapshot() for route in self._routes.values()]
+
+
+async def _nothing() -> None:
+    """What a swap does whose version was changed by its caller."""

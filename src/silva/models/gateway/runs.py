@@ -1,0 +1,188 @@
+"""Runs at the gateway: who may come in, until when, and what they may spend.
+
+    open ─▶ token (shown once; the lake keeps its digest) ─▶ admit(token) ─▶ RunAccount ─▶ charge, refuse, close
+
+A gateway that was killed finds its runs again in the lake, with their spending, so programs at work go on with the
+token they have.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import time
+from typing import Any
+
+import msgspec
+
+import silva
+from silva.models.gateway.config import Budget, Runs
+from silva.models.gateway.problem import Problem
+from silva.tree import NO_USAGE, Json, Lineage, Record, Run, Usage
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+"""What a run or rollout may be called."""
+
+PREFIX = "sk-silva"
+
+
+class RunTerms(Record, frozen=True, kw_only=True):
+    """What a run was given when it was opened. `expires` is in Unix seconds, `token_sha256` its token's digest."""
+
+    token_sha256: str
+    expires: float
+    capture: str = "strict"
+    share: float = 1.0
+    usd: float | None = None
+    tokens: int | None = None
+    requests: int | None = None
+
+    @property
+    def budget(self) -> Budget:
+        """The budget as the configuration has it."""
+        return Budget(usd=self.usd, tokens=self.tokens, requests=self.requests)
+
+
+class RunAccount:
+    """One open run: its terms and what it has spent. `requests` counts answered ones, `refused` the others, `lost` the
+    answered ones that were not kept. `stored_trees` are those the lake holds and memory may not."""
+
+    def __init__(self, run: Run, terms: RunTerms, spent: Usage = NO_USAGE, requests: int = 0) -> None:
+        self.run = run
+        self.terms = terms
+        self.spent = spent
+        self.requests = requests
+        self.refused = 0
+        self.lost = 0
+        self.in_flight = 0
+        self.stored_trees: set[str] = set()
+
+    @property
+    def id(self) -> str:
+        """The run's name."""
+        return self.run.id
+
+    def enter(self, now: float) -> None:
+        """Let one request in.
+
+        Raises:
+            Problem: the run has expired or is closed, or its budget is spent. What is in flight counts against the
+                number of requests, so that a bound of ten is never passed by an eleventh.
+        """
+        if self.run.finished:
+            raise Problem("forbidden", f"run {self.id} is closed: open another")
+        if now >= self.terms.expires:
+            raise Problem("auth", f"run {self.id} has expired: open it again, or another")
+        terms = self.terms
+        used = self.spent.prompt_tokens + self.spent.completion_tokens
+        if terms.usd is not None and self.spent.usd >= terms.usd:
+            raise self._overdrawn(f"{self.spent.usd:.4f} of {terms.usd:g} US dollars")
+        if terms.tokens is not None and used >= terms.tokens:
+            raise self._overdrawn(f"{used} of {terms.tokens} tokens")
+        if terms.requests is not None and self.requests + self.in_flight >= terms.requests:
+            raise self._overdrawn(f"{self.requests} of {terms.requests} requests")
+        self.in_flight += 1
+
+    def leave(self) -> None:
+        """The request that entered is done, one way or the other."""
+        self.in_flight -= 1
+
+    def charge(self, usage: Usage) -> None:
+        """Book an answered request."""
+        self.spent = self.spent + usage
+        self.requests += 1
+
+    def summary(self) -> Json:
+        """What it has done, for its record and the admin routes."""
+        return {
+            "requests": self.requests,
+            "refused": self.refused,
+            "lost": self.lost,
+            "prompt_tokens": self.spent.prompt_tokens,
+            "completion_tokens": self.spent.completion_tokens,
+            "cached_tokens": self.spent.cached_tokens,
+            "usd": self.spent.usd,
+        }
+
+    def closed(self, status: str) -> Run:
+        """The run's last record."""
+        return msgspec.structs.replace(self.run, status=status, finished=time.time(), summary=self.summary())
+
+    def _overdrawn(self, what: str) -> Problem:
+        return Problem("budget", f"the budget of run {self.id} is spent: {what}; raise it or open another run")
+
+
+def new_run(name: str, defaults: Runs, asked: Json, now: float) -> tuple[RunAccount, str]:
+    """A new run and its token, which is shown this once.
+
+    Args:
+        name: the run's name.
+        defaults: the gateway's own terms.
+        asked: terms asked for instead: fields of `Runs`.
+        now: Unix seconds.
+
+    Raises:
+        Problem: the name or a term is not usable.
+    """
+    if not NAME.fullmatch(name):
+        raise Problem("malformed", f"run name {name!r}: letters, digits, '.', '_' and '-' only, at most 100", "run")
+    try:
+        terms = Runs.model_validate({**defaults.model_dump(), **asked})
+    except ValueError as error:
+        raise Problem("malformed", " ".join(str(error).split())[:300]) from error
+    token = f"{PREFIX}.{name}.{secrets.token_urlsafe(24)}"
+    given = RunTerms(
+        token_sha256=_digest(token),
+        expires=now + terms.hours * 3600,
+        capture=terms.capture,
+        share=terms.share,
+        usd=terms.budget.usd,
+        tokens=terms.budget.tokens,
+        requests=terms.budget.requests,
+    )
+    run = Run(
+        id=name,
+        command="gateway",
+        config={"gateway": msgspec.to_builtins(given)},
+        lineage=Lineage(code=f"silva {silva.__version__}"),
+        started=now,
+    )
+    return RunAccount(run, given), token
+
+
+def known_run(run: Run, spent: Usage, requests: int) -> RunAccount | None:
+    """A run that the lake remembers, or None where it was not opened by a gateway."""
+    given = run.config.get("gateway")
+    if not isinstance(given, dict):
+        return None
+    try:
+        return RunAccount(run, msgspec.convert(given, RunTerms), spent, requests)
+    except msgspec.ValidationError:
+        return None
+
+
+def run_of(token: str) -> str:
+    """The name of the run that a token says it is for ("" where it says none)."""
+    prefix, _, rest = token.partition(".")
+    return rest.rpartition(".")[0] if prefix == PREFIX else ""
+
+
+def is_token_of(account: RunAccount, token: str) -> bool:
+    """Whether this is the run's token; takes the same time whatever is wrong with it."""
+    return hmac.compare_digest(_digest(token), account.terms.token_sha256)
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def usage_fields(value: Any) -> Usage:
+    """A usage from one row of sums."""
+    return Usage(
+        prompt_tokens=int(value[0] or 0),
+        completion_tokens=int(value[1] or 0),
+        cached_tokens=int(value[2] or 0),
+        usd=float(value[3] or 0.0),
+    )

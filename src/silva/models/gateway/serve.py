@@ -1,0 +1,115 @@
+"""A gateway as a server: alone on a lake of its own, or beside a rollout that has one."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+from silva.errors import UsageError
+from silva.lake import Lake
+from silva.models.gateway.admin import base_urls
+from silva.models.gateway.app import GatewayApp
+from silva.models.gateway.config import GatewayConfig
+from silva.models.gateway.gateway import Gateway
+from silva.models.gateway.keeper import Keeper
+from silva.models.gateway.problem import Problem
+from silva.models.serving.server import is_loopback, serve_forever, url_of
+
+WINDOW_MS = 0.0
+"""The journal does not gather turns before it writes: what comes while it writes is the next batch."""
+
+
+def admin_token(config: GatewayConfig) -> tuple[str, bool]:
+    """The token of the admin routes, and whether it was drawn now.
+
+    Raises:
+        UsageError: a variable is named but not set, or other machines could come in and none is named.
+    """
+    name = config.listen.admin_token_env
+    if name:
+        token = os.environ.get(name)
+        if not token:
+            raise UsageError(f"listen.admin_token_env names ${name}, which is not set: put the admin token there")
+        return token, False
+    if not is_loopback(config.listen.host):
+        raise UsageError(
+            f"serving on {config.listen.host} lets other machines in: put an admin token into an environment variable"
+            " and name it in listen.admin_token_env"
+        )
+    return secrets.token_urlsafe(24), True
+
+
+def serve_gateway(
+    config: GatewayConfig,
+    listening: socket.socket,
+    token: str,
+    say: Callable[[str], None],
+    run: str | None = None,
+) -> None:
+    """Serve until SIGINT or SIGTERM.
+
+    Args:
+        config: what to serve.
+        listening: from `bind`.
+        token: the admin token.
+        say: told the url once it answers, then, line by line, what programs of `run` need.
+        run: a run to open at once.
+
+    Raises:
+        StoreError: the lake cannot be opened, or not be closed; what was acknowledged is in it.
+        UsageError: a backend, renderer or provider is not usable, or the run cannot be opened.
+    """
+
+    def open_lake() -> Lake:
+        return Lake.open(config.lake, window_ms=WINDOW_MS)
+
+    where = url_of(listening).removesuffix("/v1")
+    keeper = Keeper(open_lake(), open_lake)
+    try:
+        gateway = Gateway(config, keeper)
+
+        async def started() -> None:
+            lines = [where]
+            if run is not None:
+                _, key = await gateway.open_run(run, again=True)
+                gateway.closing.add(run)
+                lines += [f"export {name}={value}" for name, value in program_variables(where, key, run).items()]
+            for line in lines:
+                say(line)
+
+        app = GatewayApp(gateway, token, started=started)
+        serve_forever(app, listening, lambda _: None)
+        if app.failure is not None:
+            raise UsageError(str(app.failure)) if isinstance(app.failure, Problem) else app.failure
+    finally:
+        keeper.lake.close_sync()
+
+
+def program_variables(where: str, key: str, run: str, rollout: str = "") -> dict[str, str]:
+    """The environment variables by which unmodified programs find the gateway: what the vendors' SDKs read, and a few
+    that agents add of their own."""
+    urls = base_urls(where, run, rollout)
+    return {
+        "OPENAI_BASE_URL": urls["base_url"],
+        "OPENAI_API_BASE": urls["base_url"],
+        "OPENAI_API_KEY": key,
+        "ANTHROPIC_BASE_URL": urls["anthropic_base_url"],
+        "ANTHROPIC_API_KEY": key,
+    }
+
+
+def write_secret(path: Path, text: str) -> None:
+    """Write a file that only its owner may read.
+
+    Raises:
+        UsageError: it cannot be written.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}; choose another place") from error

@@ -1,0 +1,207 @@
+"""One turn through the gateway, from what was asked to a reply that is on disk.
+
+Asked ─▶ repeated? ─▶ answer again
+   └──▶ place on the tree ─▶ lease a backend ─▶ model (again on another, while nothing was streamed)
+             ─▶ nodes ─▶ durable ─▶ Completion
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from silva.errors import StoreError
+from silva.models.errors import ModelError
+from silva.models.gateway.dialects.dialect import Asked
+from silva.models.gateway.keeper import Keeper
+from silva.models.gateway.problem import Problem, of_model
+from silva.models.gateway.routes import RouteState
+from silva.models.gateway.routing.admission import Refused
+from silva.models.gateway.routing.lease import Lease
+from silva.models.gateway.runs import RunAccount
+from silva.models.gateway.session import Place, Session
+from silva.models.model import Completion, Delta, Request
+from silva.redact import redact
+from silva.tree import SchemaError, Usage
+
+Emit = Callable[[Delta], Awaitable[None]]
+"""Hands a piece of a streamed reply on to the client."""
+
+
+class Turn:
+    """A turn in the making. `request` is the digest of what was asked, `reply` the id its reply will have, `dialect`
+    its API."""
+
+    def __init__(
+        self,
+        account: RunAccount,
+        session: Session,
+        route: RouteState,
+        asked: Asked,
+        *,
+        request: str,
+        reply: str,
+        dialect: str,
+    ) -> None:
+        self.account = account
+        self.session = session
+        self.route = route
+        self.asked = asked
+        self.request = request
+        self.reply = reply
+        self.dialect = dialect
+        self.kept = False
+        self.waited = 0.0
+        self.backend = ""
+        self._streamed = False
+
+    async def take(self, keeper: Keeper, deadline: float, emit: Emit | None) -> Completion:
+        """Have it answered and kept.
+
+        Args:
+            keeper: where turns are kept.
+            deadline: seconds this may take.
+            emit: where pieces of the reply go while it grows; None for a reply in one piece.
+
+        Raises:
+            Problem: it could not be answered, or not be kept.
+        """
+        strict = self.account.terms.capture == "strict"
+        keeps = keeper.failure is None or await keeper.ready()
+        if not keeps and strict:
+            raise Problem("store", f"no turn can be kept, so none is begun: {keeper.failure}", retry_after=5.0)
+        asked = self.asked
+        place = self.session.match(asked.messages, asked.tools) if keeps else Place(covered=0, messages=asked.messages)
+        completion = await self._answered(place, deadline, emit)
+        self.account.charge(completion.usage)
+        if keeps:
+            await self._keep(keeper, completion, place.keys, strict)
+        else:
+            self._lost()
+        return completion
+
+    async def _answered(self, place: Place, deadline: float, emit: Emit | None) -> Completion:
+        """Ask backends until one answers, within the deadline and the budget of retries."""
+        route, asked = self.route, self.asked
+        request = Request(
+            messages=place.messages,
+            tools=asked.tools,
+            sampling=asked.sampling,
+            deadline=deadline,
+            session=self.session.rollout.trajectory_id,
+            images={name: data for name, (_, data) in asked.images.items()},
+        )
+        router = route.router
+        ends = router.now() + deadline
+        attempts = router.attempts(ends)
+        last: ModelError | None = None
+        while True:
+            asked_for = router.now()
+            try:
+                async with router.lease(
+                    session=request.session,
+                    run=self.account.id,
+                    share=self.account.terms.share,
+                    deadline=ends,
+                    exclude=attempts.exclude,
+                ) as lease:
+                    now = router.now()
+                    self.waited += now - asked_for
+                    self.backend = lease.backend.name
+                    return await self._ask(lease, msgspec.structs.replace(request, deadline=ends - now), place, emit)
+            except Refused as refusal:
+                raise _refused(refusal, last) from refusal
+            except ModelError as error:
+                last = error
+                if self._streamed or not await attempts.again(error, self.backend):
+                    raise of_model(error) from error
+
+    async def _ask(self, lease: Lease, request: Request, place: Place, emit: Emit | None) -> Completion:
+        upstream = self.route.upstream(lease)
+        began = time.monotonic()
+        try:
+            if emit is None:
+                completion = await upstream.complete(request, place)
+            else:
+                completion = await self._stream(upstream.stream(request, place), emit)
+        except ModelError as error:
+            if error.kind == "timeout" and request.deadline < self.route.deadline:
+                lease.end()  # the client was in a hurry, or what is left of its time was short: no fault of the backend
+            else:
+                lease.failed(error)
+            raise
+        seconds = time.monotonic() - began
+        version = completion.policy_version or lease.version
+        usage = completion.usage
+        lease.succeeded(seconds, completion.policy_version, usage.completion_tokens)
+        return msgspec.structs.replace(
+            completion,
+            policy_version=version,
+            usage=Usage(
+                prompt_tokens=usage.prompt_tokens,
+                completion_tokens=usage.completion_tokens,
+                cached_tokens=usage.cached_tokens,
+                usd=self.route.usd(usage),
+                model_seconds=seconds,
+            ),
+        )
+
+    async def _stream(self, deltas: AsyncIterator[Delta], emit: Emit) -> Completion:
+        async with aclosing(deltas):  # pyright: ignore[reportArgumentType]
+            async for delta in deltas:
+                if delta.completion is not None:
+                    return delta.completion
+                self._streamed = True
+                await emit(delta)
+        raise ModelError("garbage", f"backend {self.backend}: the stream ended without its end", transient=True)
+
+    async def _keep(self, keeper: Keeper, completion: Completion, keys: tuple[bytes, ...], strict: bool) -> None:
+        attributes: dict[str, Any] = {
+            "request": self.request,
+            "reply": self.reply,
+            "dialect": self.dialect,
+            "backend": self.backend,
+        }
+        try:
+            if self.session.stale:
+                raise StoreError("the lake failed while the model was asked")
+            for media_type, data in self.asked.images.values():
+                await keeper.keep_blob(data, media_type)
+            nodes = self.session.grow(self.asked.messages, keys, self.asked.tools, completion, attributes)
+            on_its_way = keeper.submit(nodes)
+            self.session.settling.add(self.request)
+            self.session.keep(nodes, keys, completion)
+            await keeper.settled(on_its_way)
+            self.session.settling.discard(self.request)
+            self.kept = True
+        except SchemaError as error:
+            raise Problem("malformed", f"the turn cannot be kept: {redact(str(error))}") from error
+        except StoreError as error:
+            if strict:
+                raise Problem("store", f"the reply could not be kept, so it is withheld: {error}") from error
+            self._lost()
+
+    def _lost(self) -> None:
+        self.account.lost += 1
+        self.session.lost += 1
+
+
+_KIND = {
+    "absent": "overloaded",
+    "exhausted": "upstream",
+    "line_full": "rate_limit",
+    "too_long": "rate_limit",
+    "deadline": "timeout",
+    "closed": "overloaded",
+}
+
+
+def _refused(refusal: Refused, last: ModelError | None) -> Problem:
+    """The problem of a request that got no backend; where some were tried, what the last one said."""
+    if last is not None:
+        return of_model(last)
+    return Problem(_KIND[refusal.kind], str(refusal), retry_after=refusal.retry_after)

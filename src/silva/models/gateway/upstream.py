@@ -1,0 +1,94 @@
+"""A backend as a model: the client that speaks its API, with ids in and out where it can.
+
+Backend (url, kind) ─▶ chat: Client │ anthropic: AnthropicClient │ vllm, sglang, silva: ExactModel ─▶ Upstream
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import msgspec
+
+from silva.errors import UsageError
+from silva.models.anthropic import AnthropicClient
+from silva.models.anthropic.marks import ONLY_HERE
+from silva.models.client import Client
+from silva.models.endpoint import Endpoint
+from silva.models.exact import Continuation, ExactModel, Renderer, open_exact
+from silva.models.gateway.routing.backend import Backend
+from silva.models.gateway.session import Place
+from silva.models.model import Completion, Delta, Model, Request
+from silva.models.retry import NO_RETRY
+
+NATIVE = frozenset({"vllm", "sglang", "silva"})
+"""Kinds that take and return token ids."""
+
+
+class Upstream:
+    """One backend's client. Retrying is the gateway's affair, so a client tries once.
+
+    Args:
+        backend: where it is and what it speaks.
+        model: its name for the model.
+        renderer: tokenizer and template, which backends that take ids need.
+
+    Raises:
+        UsageError: its url cannot be used, or it takes ids and there is no renderer.
+    """
+
+    def __init__(self, backend: Backend, model: str, renderer: Renderer | None) -> None:
+        self.backend = backend
+        self._exact: ExactModel | None = None
+        endpoint = Endpoint(
+            url=backend.url,
+            model=model,
+            api_key_env=backend.api_key_env,
+            headers=dict(backend.headers),
+            token_ids=backend.ids,
+            max_tokens_field=backend.max_tokens_field,
+        )
+        if backend.kind in NATIVE:
+            if renderer is None:
+                raise UsageError(
+                    f"backend {backend.name} takes token ids: give its model a `renderer`, "
+                    "the folder with its tokenizer and chat template"
+                )
+            key = backend.token or None
+            self._exact = open_exact(renderer, backend.kind, endpoint, api_key=key, retry=NO_RETRY, remembers=False)
+            self.model: Model = self._exact
+        elif backend.kind == "anthropic":
+            self.model = AnthropicClient(endpoint, api_key=backend.token or None, retry=NO_RETRY)
+        else:
+            self.model = Client(endpoint, api_key=backend.token or None, retry=NO_RETRY)
+
+    async def complete(self, request: Request, place: Place) -> Completion:
+        """Complete a conversation; `place` says what of it is known as exact ids."""
+        if self._exact is None:
+            return await self.model.complete(self._asking(request))
+        return await self._exact.complete(self._asking(request), _continuation(request, place))
+
+    def stream(self, request: Request, place: Place) -> AsyncIterator[Delta]:
+        """Complete it piece by piece."""
+        if self._exact is None:
+            return self.model.stream(self._asking(request))
+        return self._exact.stream(self._asking(request), _continuation(request, place))
+
+    def _asking(self, request: Request) -> Request:
+        """The request as this backend can take it: with log-probabilities asked for where ids are (what is trained on
+        needs both), and without what only Anthropic's API knows."""
+        sampling = request.sampling
+        if not sampling.logprobs and (self._exact or self.backend.ids):
+            sampling = msgspec.structs.replace(sampling, logprobs=True)
+        if sampling.extra and self.backend.kind != "anthropic" and not ONLY_HERE.isdisjoint(sampling.extra):
+            extra = {name: value for name, value in sampling.extra.items() if name not in ONLY_HERE}
+            sampling = msgspec.structs.replace(sampling, extra=extra)
+        return request if sampling is request.sampling else msgspec.structs.replace(request, sampling=sampling)
+
+    async def close(self) -> None:
+        """Close its connections."""
+        await self.model.close()
+
+
+def _continuation(request: Request, place: Place) -> Continuation:
+    tools = request.tools if place.same_tools else ()
+    return Continuation(ids=place.seen or (), messages=place.said if place.seen else (), tools=tools)

@@ -1,0 +1,138 @@
+"""The doorway: a gateway on this run's lake, for agents that are programs and find their model over the wire.
+
+model spec ─▶ an endpoint ─▶ one route that answers to every name ─▶ gateway on loopback, in this event loop
+episode ─▶ open(slot) ─▶ variables for the program … calls become nodes … ─▶ close(slot) ─▶ session
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+
+import uvicorn
+
+from silva.errors import UsageError
+from silva.lake import Lake
+from silva.models.connect import Served, serve_spec
+from silva.models.gateway.app import GatewayApp
+from silva.models.gateway.config import Budget, GatewayConfig, Route, Runs, StaticBackend
+from silva.models.gateway.gateway import Gateway
+from silva.models.gateway.keeper import Keeper
+from silva.models.gateway.routing.backend import Backend
+from silva.models.gateway.runs import RunAccount, new_run
+from silva.models.gateway.serve import program_variables
+from silva.models.gateway.session import Rollout, Session
+from silva.models.serving.server import bind, server_config, url_of
+from silva.rollout.config import RolloutConfig
+from silva.rollout.slots import Slot
+from silva.tree import digest
+
+MODEL = "model"
+
+
+class Doorway:
+    """See the module. Made by `open_doorway`."""
+
+    def __init__(self, gateway: Gateway, account: RunAccount, key: str, where: str, model: str, agent: str) -> None:
+        self._gateway = gateway
+        self._account = account
+        self._key = key
+        self._where = where
+        self._model = model
+        self._agent = agent
+
+    async def enter(self, slot: Slot, turns: int | None) -> tuple[Session, dict[str, str]]:
+        """A session for one attempt, and the variables its program needs. `turns` bounds its calls."""
+        rollout = Rollout(
+            run_id=self._account.id,
+            name=f"{digest(slot.task.id)[:16]}-{slot.name}",
+            task_id=slot.task.id,
+            env=slot.env,
+            index=slot.index,
+            attempt=slot.attempt,
+            seed=slot.seed,
+            agent=self._agent,
+        )
+        self._gateway.open_rollout(self._account, rollout)
+        session = await self._gateway.session(self._account, rollout.name)
+        session.most_turns = turns
+        variables = program_variables(self._where, self._key, self._account.id, rollout.name)
+        return session, {**variables, "SILVA_MODEL": self._model, "SILVA_ROLLOUT": rollout.name}
+
+    def leave(self, session: Session) -> None:
+        """The attempt has ended."""
+        self._gateway.dismiss(session)
+
+
+class _Server(uvicorn.Server):
+    """A server in somebody else's loop, who minds the signals."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals alone."""
+        yield
+
+
+@asynccontextmanager
+async def open_doorway(config: RolloutConfig, lake: Lake) -> AsyncIterator[Doorway]:
+    """Serve the run's model to programs until the end of the block.
+
+    Raises:
+        UsageError, MissingError, ModelError: the model cannot be had.
+    """
+    served = await serve_spec(config.model)
+    try:
+        gateway = _gateway(config, lake, served)
+        budget = Budget(usd=config.budget.usd, tokens=config.budget.tokens)
+        account, key = new_run(config.run, Runs(budget=budget, hours=24 * 365), {}, time.time())
+        gateway.adopt(account)
+        listening = bind("127.0.0.1", 0)
+        ready = asyncio.Event()
+        app = GatewayApp(gateway, secrets.token_urlsafe(24), started=ready.set)
+        server = _Server(server_config(app))
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        serving.add_done_callback(lambda _: ready.set())
+        await ready.wait()
+        if app.failure is not None:
+            raise UsageError(str(app.failure))
+        try:
+            name = served.endpoint.model
+            yield Doorway(gateway, account, key, url_of(listening).removesuffix("/v1"), name, config.agent)
+        finally:
+            server.should_exit = True
+            with contextlib.suppress(asyncio.CancelledError):
+                await serving
+    finally:
+        if served.stop is not None:
+            await asyncio.to_thread(served.stop)
+
+
+def _gateway(config: RolloutConfig, lake: Lake, served: Served) -> Gateway:
+    """A gateway with one route: the model, under whatever name a program asks for it."""
+    endpoint = served.endpoint
+    static = StaticBackend(url=endpoint.url, kind="chat", model=endpoint.model)
+    route = Route(
+        backends=(static,),
+        aliases=("*",),
+        renderer=served.renderer,
+        deadline=config.deadlines.model,
+        concurrency={"start": min(config.pool, 1024), "most": 4096},  # pyright: ignore[reportArgumentType]
+    )
+    gateway = Gateway(GatewayConfig(models={endpoint.model or MODEL: route}), Keeper(lake), resumes=False)
+    backend = Backend(
+        name="model",
+        url=endpoint.url,
+        kind=served.kind,  # pyright: ignore[reportArgumentType]
+        model=endpoint.model,
+        token=served.key or "",
+        api_key_env=endpoint.api_key_env,
+        headers=endpoint.headers,
+        ids=endpoint.token_ids,
+        max_tokens_field=endpoint.max_tokens_field,
+    )
+    gateway.routes.all[0].provided = [backend]
+    return gateway

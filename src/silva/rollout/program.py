@@ -1,0 +1,225 @@
+"""An agent that is a program: it is started with the model's address in its environment, and its calls are the turns.
+
+    reset ─▶ prompt ─▶ program (confined; its calls go through the doorway) ─▶ last words ─▶ step ─▶ … ─▶ evaluate
+
+The program is not changed and knows nothing of Silva: it reads `OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL` and their keys,
+as the vendors' SDKs do. The prompt stands where its command has `{prompt}`, else it comes on standard input. What it
+writes to `$SILVA_ANSWER`, or else to standard output, is its action.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from silva.envs import EnvError
+from silva.envs.protocol import Observation
+from silva.models.gateway.session import Session
+from silva.redact import redact
+from silva.rollout.config import RolloutConfig
+from silva.rollout.doorway import Doorway
+from silva.rollout.slots import Slot
+from silva.sandbox import Confined, confined
+from silva.tree import Boundary, Failure, Json, Outcome, Record, Status, Trajectory, assistant, trajectory_id
+
+MOST_OUTPUT = 1 << 20
+"""Bytes of a program's output that are kept; the rest is read and dropped."""
+TAIL = 2000
+"""Characters of its output that stand on the trajectory."""
+
+
+class Ended(Record, frozen=True, kw_only=True):
+    """How a program ended."""
+
+    code: int
+    output: str
+    complaint: str
+    answer: str
+    level: str
+
+
+class ProgramEpisode:
+    """One attempt of one slot by a program."""
+
+    def __init__(
+        self, config: RolloutConfig, slot: Slot, doorway: Doorway, overdrawn: Callable[[], Failure | None]
+    ) -> None:
+        self._config = config
+        self._slot = slot
+        self._doorway = doorway
+        self._overdrawn = overdrawn
+        self._ended: Ended | None = None
+
+    async def run(self, lease: Any) -> Trajectory:
+        """Play the episode in the environment that `lease` gives; what the program said to its model is in the lake."""
+        started = time.time()
+        session, variables = await self._doorway.enter(self._slot, self._config.budget.turns)
+        try:
+            try:
+                async with asyncio.timeout(self._config.deadlines.episode), lease as env:
+                    outcome = await self._play(env, session, variables)
+            except TimeoutError:
+                seconds = self._config.deadlines.episode
+                outcome = _failed(Boundary.BUDGET, "budget.episode_time", f"episode took longer than {seconds:g} s")
+            except EnvError as error:
+                outcome = Outcome(status=Status.FAILED, failure=error.failure())
+            failure = outcome.failure
+            return session.trajectory(
+                outcome,
+                started_at=started,
+                attributes={"rollout": session.rollout.name, "leaves": session.leaves, **self._facts()},
+                superseded=bool(failure and failure.retryable and self._slot.attempt < self._config.retries),
+            )
+        finally:
+            self._doorway.leave(session)
+
+    async def _play(self, env: Any, session: Session, variables: dict[str, str]) -> Outcome:
+        spent = self._overdrawn()
+        if spent is not None:
+            return Outcome(status=Status.FAILED, failure=spent)
+        observation: Observation = await env.reset(self._slot.task, self._slot.seed)
+        if observation.tools:
+            what = "its environment has tools, which a program cannot call"
+            return _failed(Boundary.AGENT, "agent.tools", f"{what}: use the agent tools or react")
+        given = observation.attributes.get("workspace")
+        own = None if given else tempfile.mkdtemp(prefix="silva-program-")
+        folder = Path(str(given or own))
+        try:
+            turn = 0
+            while not (observation.done or observation.truncated) and turn < env.capabilities.max_turns:
+                prompt = "\n\n".join(message.text for message in observation.messages)
+                ended = await self._start(prompt, folder, {**variables, "SILVA_TURN": str(turn)})
+                self._ended = ended
+                if ended.code != 0:
+                    return _broken(ended, session)
+                observation = await env.step(assistant(ended.answer))
+                turn += 1
+            evaluation = await env.evaluate()
+        finally:
+            if own is not None:
+                shutil.rmtree(own, ignore_errors=True)
+        return Outcome(
+            status=Status.TRUNCATED if observation.truncated or not observation.done else Status.COMPLETED,
+            score=evaluation.score,
+            success=evaluation.success,
+            safety=evaluation.safety,
+            metrics=evaluation.metrics,
+        )
+
+    async def _start(self, prompt: str, folder: Path, variables: dict[str, str]) -> Ended:
+        """Run the program once, to its end."""
+        settings = self._config.program
+        command = self._config.command
+        takes_argument = any("{prompt}" in part for part in command)
+        home = folder / ".home"
+        home.mkdir(exist_ok=True)
+        answer = home / "answer"
+        answer.unlink(missing_ok=True)
+        passed = {name: os.environ[name] for name in settings.pass_variables if name in os.environ}
+        ready = confined(
+            tuple(part.replace("{prompt}", prompt).replace("{workspace}", str(folder)) for part in command),
+            folder,
+            {**passed, **variables, **settings.variables, "SILVA_ANSWER": str(answer)},
+            wanted=settings.sandbox,
+            mounts=settings.mounts,
+        )
+        code, output, complaint = await _executed(ready, folder, b"" if takes_argument else prompt.encode())
+        written = answer.read_text("utf-8", "replace").strip() if answer.is_file() and not answer.is_symlink() else ""
+        return Ended(
+            code=code,
+            output=redact(output),
+            complaint=redact(complaint),
+            answer=redact(written or output.strip()),
+            level=ready.level.value,
+        )
+
+    def _facts(self) -> Json:
+        ended = self._ended
+        if ended is None:
+            return {}
+        return {
+            "exit": ended.code,
+            "sandbox": ended.level,
+            "output": ended.output[-TAIL:],
+            "complaint": ended.complaint[-TAIL:],
+        }
+
+
+def cut_off(config: RolloutConfig, slot: Slot) -> Trajectory:
+    """The record of an attempt whose program ended with the run that started it."""
+    message = "the run was stopped while the program was at work"
+    failure = Failure(boundary=Boundary.INFRASTRUCTURE, code="resume.cut_off", message=message, retryable=True)
+    return Trajectory(
+        id=trajectory_id(config.run, slot.task.id, slot.index, slot.attempt),
+        run_id=config.run,
+        tree_id=slot.tree_id,
+        task_id=slot.task.id,
+        env=slot.env,
+        index=slot.index,
+        attempt=slot.attempt,
+        seed=slot.seed,
+        leaf_id=None,
+        outcome=Outcome(status=Status.FAILED, failure=failure),
+        agent=config.agent,
+        superseded=True,
+    )
+
+
+async def _executed(ready: Confined, folder: Path, given: bytes) -> tuple[int, str, str]:
+    """Run a command to its end; whatever happens, nothing of it is left running."""
+    process = await asyncio.create_subprocess_exec(
+        *ready.arguments,
+        cwd=folder,
+        env=ready.variables,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+    try:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            process.stdin.write(given)
+            await process.stdin.drain()
+        process.stdin.close()
+        output, complaint, code = await asyncio.gather(_read(process.stdout), _read(process.stderr), process.wait())
+        return code, output, complaint
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)  # its children too, also where it ended by itself
+        await process.wait()
+
+
+async def _read(stream: asyncio.StreamReader) -> str:
+    kept: list[bytes] = []
+    size = 0
+    while chunk := await stream.read(65536):
+        size += len(chunk)
+        kept.append(chunk)
+        while size - len(kept[0]) > MOST_OUTPUT:
+            size -= len(kept.pop(0))
+    return b"".join(kept)[-MOST_OUTPUT:].decode("utf-8", "replace")
+
+
+def _broken(ended: Ended, session: Session) -> Outcome:
+    """A program that ended with an error: the model's fault where that is what it was told last, else its own."""
+    problem = session.problem
+    if problem is not None and problem.kind in ("upstream", "timeout", "overloaded", "rate_limit"):
+        return _failed(Boundary.MODEL, f"model.{problem.kind}", str(problem))
+    if problem is not None and problem.kind == "budget":
+        return _failed(Boundary.BUDGET, "budget.gateway", str(problem))
+    last = next((line for line in reversed(ended.complaint.splitlines()) if line.strip()), "").strip()
+    what = f"the program ended with code {ended.code}" + (f": {last[:300]}" if last else "")
+    return _failed(Boundary.AGENT, "agent.exit", what)
+
+
+def _failed(boundary: Boundary, code: str, message: str) -> Outcome:
+    return Outcome(status=Status.FAILED, failure=Failure(boundary=boundary, code=code, message=message))

@@ -1,0 +1,147 @@
+"""What the Anthropic Messages API lets a client send, and what becomes of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from dialect_bodies import DATA, HELLO, PICTURE, anthropic, turns
+
+from silva.models.anthropic.marks import TOOL_ERROR, redacted
+from silva.models.gateway.dialects import Anthropic, Malformed
+from silva.tree import ImagePart, Message, TextPart, ThinkingPart, ToolCall, assistant, user
+
+
+def test_anthropic_blocks() -> None:
+    asked = anthropic(
+        system=[{"type": "text", "text": "a", "cache_control": {"type": "ephemeral"}}, {"type": "text", "text": "b"}],
+        messages=[
+            {"role": "user", "content": [{"type": "text", "text": "look"},
+             {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": DATA}}]},
+            {"role": "assistant", "content": [
+                {"type": "thinking", "thinking": "hm", "signature": "s"},
+                {"type": "redacted_thinking", "data": "d"},
+                {"type": "text", "text": "I look."},
+                {"type": "tool_use", "id": "t", "name": "f", "input": {"a": 1.0}},
+            ]},
+            {"role": "user", "content": [
+                {"type": "text", "text": "and?"},
+                {"type": "tool_result", "tool_use_id": "t", "is_error": True, "content": "broken"},
+            ]},
+        ],
+    )  # fmt: skip
+    assert asked.messages == (
+        Message(role="system", parts=(TextPart(text="a"), TextPart(text="b"))),
+        user("look", PICTURE),
+        Message(
+            role="assistant",
+            parts=(ThinkingPart(text="hm", signature="s"), redacted("d"), TextPart(text="I look.")),
+            tool_calls=(ToolCall(id="t", name="f", arguments='{"a": 1.0}'),),
+        ),
+        Message(role="tool", parts=(TOOL_ERROR, TextPart(text="broken")), tool_call_id="t"),
+        user("and?"),
+    )
+
+
+def test_anthropic_neighbours_of_one_role_stay_apart() -> None:
+    found = turns(
+        {"role": "user", "content": "a"}, {"role": "user", "content": "b"}, {"role": "assistant", "content": "c"}
+    )
+    assert found == (user("a"), user("b"), assistant("c"))
+    assert turns({"role": "user", "content": []}) == (Message(role="user"),)
+
+
+def test_anthropic_results_may_be_empty_or_hold_pictures() -> None:
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/jpg", "data": DATA}}
+    content = [
+        {"type": "tool_result", "tool_use_id": "t"},
+        {"type": "tool_result", "tool_use_id": "u", "content": [picture]},
+    ]
+    jpeg = ImagePart(hash=PICTURE.hash, media_type="image/jpeg")
+    assert turns({"role": "user", "content": content}) == (
+        Message(role="tool", tool_call_id="t"),
+        Message(role="tool", parts=(jpeg,), tool_call_id="u"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"), [("auto", "auto"), ("any", "required"), ("none", "none"), ("tool", "f")]
+)
+def test_anthropic_tool_choice(choice: str, expected: str) -> None:
+    tools = [
+        {"name": "f", "input_schema": {"type": "object"}, "type": "custom", "cache_control": {"type": "ephemeral"}}
+    ]
+    asked = anthropic(tools=tools, tool_choice={"type": choice, "name": "f"})
+    assert asked.sampling.tool_choice == expected and asked.sampling.extra == {}
+
+
+def test_anthropic_fields_of_the_house_are_accepted_and_others_passed_on() -> None:
+    asked = anthropic(
+        thinking={"type": "enabled", "budget_tokens": 5, "display": "omitted"},
+        service_tier="auto",
+        context_management={"edits": []},
+        betas=["x"],
+        container=None,
+        stop_sequences=["a"],
+        top_k=5,
+        min_p=0.1,
+    )
+    thinking = {"type": "enabled", "budget_tokens": 5, "display": "omitted"}
+    assert asked.sampling.extra == {"thinking": thinking, "min_p": 0.1}
+    assert (asked.sampling.stop, asked.sampling.top_k) == (("a",), 5)
+
+
+USE = {"type": "tool_use", "id": "s", "name": "f"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "words"),
+    [
+        ({"max_tokens": None}, "max_tokens", "required"),
+        ({"tools": [{"type": "web_search_20250305", "name": "web_search"}]}, "tools[0].type", "'web_search_20250305'"),
+        ({"tools": [{"name": "f"}]}, "tools[0].input_schema", "required"),
+        ({"mcp_servers": [{"url": "x"}]}, "mcp_servers", "calls no MCP servers"),
+        ({"tool_choice": {"type": "maybe"}}, "tool_choice.type", "not one of"),
+        ({"thinking": {"type": "enabled"}}, "thinking.budget_tokens", "required"),
+        ({"system": [{"type": "image"}]}, "system[0].type", "'image' are not supported here"),
+        ({"messages": []}, "messages", "at least one"),
+        ({"messages": [{"role": "user", "content": None}]}, "messages[0].content", "Expected"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "document"}]}]},
+            "messages[0].content[0].type",
+            "'document'",
+        ),
+        (
+            {"messages": [{"role": "assistant", "content": [{"type": "server_tool_use", "id": "s"}]}]},
+            "messages[0].content[0].type",
+            "'server_tool_use'",
+        ),
+        (
+            {"messages": [{"role": "assistant", "content": [USE | {"input": []}]}]},
+            "messages[0].content[0].input",
+            "Expected",
+        ),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "tool_result", "content": "x"}]}]},
+            "messages[0].content[0].tool_use_id",
+            "required",
+        ),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image", "source": {"type": "url", "url": "http://x"}}]}]},
+            "messages[0].content[0].source.url",
+            "fetches nothing",
+        ),
+    ],
+)  # fmt: skip
+def test_anthropic_refuses_with_the_place_and_the_reason(fields: dict[str, Any], field: str, words: str) -> None:
+    with pytest.raises(Malformed, match=words) as caught:
+        anthropic(**fields)
+    assert caught.value.field == field
+
+
+def test_counting_needs_no_bound() -> None:
+    body = json.dumps({"model": "m", "messages": HELLO}).encode()
+    assert Anthropic().decode_count(body).messages == (user("hello"),)
+    with pytest.raises(Malformed):
+        Anthropic().decode(body)

@@ -1,0 +1,297 @@
+"""Whatever a stranger sends is read or refused with its place; nothing else happens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from copy import deepcopy
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+from dialect_whole_bodies import ANTHROPIC, CHAT, RESPONSES
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from silva.models.gateway.dialects import Anthropic, Asked, Chat, Malformed, Responses, Stamp, content_key
+from silva.models.gateway.dialects.dialect import Dialect
+from silva.models.model import Completion, Delta
+from silva.tree import ToolCall, assistant
+
+DIALECTS: list[tuple[Dialect, dict[str, Any]]] = [(Chat(), CHAT), (Responses(), RESPONSES), (Anthropic(), ANTHROPIC)]
+each = pytest.mark.parametrize(("dialect", "body"), DIALECTS, ids=[dialect.name for dialect, _ in DIALECTS])
+
+DEEP = b"[" * 100_000 + b"]" * 100_000
+STAMP = Stamp(id="1", created=1, model="m")
+REPLY = Completion(message=assistant("x", ToolCall(id="", name="patch", arguments="{")))
+
+
+def survives(dialect: Dialect, data: bytes) -> Asked | None:
+    """Decode; what is accepted can be stored, told apart and answered."""
+    try:
+        asked = dialect.decode(data)
+    except Malformed as fault:
+        assert str(fault)
+        assert json.loads(dialect.error(400, "malformed", str(fault), fault.field))["error"]["message"]
+        return None
+    msgspec.msgpack.encode(asked)
+    for message in asked.messages:
+        content_key(message)
+    dialect.encode(asked, REPLY, STAMP)
+    events = dialect.events(asked, STAMP)
+    events.begin(), events.delta(Delta(text="x")), events.end(REPLY)
+    return asked
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if path:
+        yield path
+    if len(path) > 12:
+        return
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from places(item, (*path, key))
+    elif isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from places(item, (*path, number))
+
+
+def at(value: Any, path: tuple[Any, ...]) -> Any:
+    for step in path:
+        value = value[step]
+    return value
+
+
+def written(path: tuple[Any, ...]) -> str:
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+
+
+@each
+def test_the_bodies_the_others_are_made_from_are_read(dialect: Dialect, body: dict[str, Any]) -> None:
+    assert survives(dialect, json.dumps(body).encode()) is not None
+
+
+OPEN = {"parameters", "schema", "input_schema", "response_format", "metadata"}
+"""What is inside may be anything."""
+UNREAD = {"min_p", "cache_control", "strict"}
+"""Passed on, or passed over, whatever it is."""
+
+
+@each
+def test_a_wrong_type_is_refused_with_its_place(dialect: Dialect, body: dict[str, Any]) -> None:
+    tried = 0
+    for path in places(body):
+        if OPEN & set(path[:-1]) or UNREAD & set(path) or path[-2:] == ("input", "city"):
+            continue
+        if path[-1] == "type" and {"summary", "action"} & set(path):
+            continue
+        changed = deepcopy(body)
+        old = at(body, path)
+        at(changed, path[:-1])[path[-1]] = "wrong" if isinstance(old, int | float) else 0.5
+        with pytest.raises(Malformed) as caught:
+            dialect.decode(json.dumps(changed).encode())
+        assert caught.value.field == written(path), path
+        tried += 1
+    assert tried > 30
+
+
+@each
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"null",
+        b"[]",
+        b'"x"',
+        b"{",
+        b"\xff\xfe",
+        b"\xef\xbb\xbf{}",
+        b"{} {}",
+        b'{"model":"m"}',
+        b'{"model":"m","messages":[],"input":[]}',
+        b'{"model":"m\\u0000","messages":[{"role":"user","content":"x"}],"input":"x","max_tokens":1}',
+        b'{"model":"","messages":[{"role":"user","content":"x"}],"input":"x","max_tokens":1}',
+        b'{"model":"m","messages":[{"role":"user","content":"\\ud800"}],"input":"\\ud800","max_tokens":1}',
+        b'{"model":"m","messages":[{"role":"user","content":"\xed\xa0\x80"}],"input":"\xed\xa0\x80","max_tokens":1}',
+        b'{"model":"m","messages":[{"role":"user","content":"a\x00"}],"input":"a\x00","max_tokens":1}',
+        b'{"model":"m","messages":[{"role":"user","content":"x"}],"input":"x","max_tokens":1,"min_p":NaN}',
+        b'{"model":"m","messages":[{"role":"user","content":"x"}],"input":"x","max_tokens":1,"min_p":1e999}',
+        b'{"model":"m","messages":[{"role":"user","content":"x"}],"input":"x","max_tokens":1,"k":"\xff"}',
+        b'{"model":"m","messages":[{"role":"user","content":"x"}],"input":"x","max_tokens":1,"k":' + b"9" * 30 + b"}",
+        b'{"model":"m","messages":[{"role":"user","content":"x"}],"input":"x","max_tokens":1,"k":' + DEEP + b"}",
+        b'{"model":"m","messages":[{"role":"user","content":"x"}],"input":"x","max_tokens":1,"k":'
+        + b"[" * 300
+        + b"]" * 300
+        + b"}",
+        b'{"model":"m","messages":' + DEEP + b',"input":' + DEEP + b',"max_tokens":1}',
+        b'{"model":"m","messages":[{"role":"user","content":"x"}],"input":"x","max_tokens":' + b"9" * 5000 + b"}",
+        b'{"model":"m","messages":[{"role":"user","content":"x"}],"input":"x","max_output_tokens":0,"max_tokens":0}',
+    ],
+)
+def test_what_is_no_request_is_refused(dialect: Dialect, body: dict[str, Any], data: bytes) -> None:
+    if dialect.name == "responses":
+        data = data.replace(b'"max_tokens":9', b'"max_output_tokens":9')
+    assert survives(dialect, data) is None
+
+
+def test_what_is_passed_over_inside_a_known_field_is_still_checked() -> None:
+    body = json.dumps(ANTHROPIC).replace('"budget_tokens": 2', '"budget_tokens": 2, "other": "?"').encode()
+    assert survives(Anthropic(), body) is not None
+    assert survives(Anthropic(), body.replace(b'"?"', b'"\xff"')) is None
+
+
+@each
+def test_null_characters_are_kept_in_text_and_refused_in_names(dialect: Dialect, body: dict[str, Any]) -> None:
+    text = json.dumps(body).replace('"hi"', '"h\\u0000i"')
+    asked = survives(dialect, text.encode())
+    assert asked is not None and any("h\0i" in message.text for message in asked.messages)
+    for name in ("weather", "c1" if dialect.name != "anthropic" else "t1", "u"):
+        hostile = json.dumps(body).replace(f'"{name}"', f'"{name}\\u0000"')
+        assert survives(dialect, hostile.encode()) is None, name
+
+
+HOSTILE: list[Any] = [
+    None,
+    True,
+    False,
+    0,
+    -1,
+    1,
+    10**30,
+    -(10**25),
+    2**63,
+    1e308,
+    0.1,
+    float("nan"),
+    float("inf"),
+    "",
+    "x",
+    "\0",
+    "\ud800",
+    "😀" * 50,
+    "a" * 3000,
+    "auto",
+    "function",
+    "data:image/png;base64,????",
+    "data:,",
+    "http://x/y.png",
+    "9" * 6000,
+    [],
+    [[]],
+    {},
+    {"": {}},
+    {"type": "text"},
+    {"type": "function"},
+    {"type": "message", "role": "assistant"},
+    {"type": "tool_use", "id": "x", "name": "y", "input": []},
+    {"type": "tool_result", "tool_use_id": "x", "content": [{"type": "tool_result"}]},
+    {"role": "assistant", "content": []},
+    {"_raw": "x"},
+]
+
+
+def nested(depth: int) -> Any:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def mutated(body: dict[str, Any], random: Random) -> bytes:
+    """The body with one to four faults in it."""
+    changed = deepcopy(body)
+    for _ in range(random.randint(1, 3)):
+        spots = list(places(changed))
+        if not spots:
+            break
+        path = random.choice(spots)
+        parent, last = at(changed, path[:-1]), path[-1]
+        act = random.randrange(7)
+        if act == 0:
+            del parent[last]
+        elif act == 1 and isinstance(parent, list):
+            parent.append(deepcopy(random.choice(parent)))
+        elif act == 2 and isinstance(parent, dict):
+            parent[random.choice(["type", "role", "content", "name", "x" * 600, "\0", "input", "text"])] = (
+                random.choice(HOSTILE)
+            )
+        elif act == 3:
+            parent[last] = deepcopy(at(body, random.choice(list(places(body)))))
+        elif act == 4:
+            parent[last] = nested(random.choice([3, 90, 110, 200]))
+        else:
+            parent[last] = deepcopy(random.choice(HOSTILE))
+    data = json.dumps(changed, ensure_ascii=random.random() < 0.5).encode("utf-8", "surrogatepass")
+    if random.random() < 0.3:
+        cut = random.randrange(len(data))
+        data = random.choice(
+            [
+                data[:cut],
+                data[:cut] + random.choice([b"\xff", b"\0", b"\\", b'"', b"}", b"\xf0\x9f", b"1e999"]) + data[cut:],
+                data[:cut] + bytes([random.randrange(256)]) + data[cut + 1 :],
+                data.replace(b":", b": ", random.randrange(5)) + b" ",
+            ]
+        )
+    return data
+
+
+def fuzz(dialect: Dialect, body: dict[str, Any], seed: int, times: int) -> None:
+    random = Random(seed)
+    for _ in range(times):
+        data = mutated(body, random)
+        try:
+            survives(dialect, data)
+        except BaseException as fault:
+            fault.add_note(f"body: {data[:4000]!r}")
+            raise
+
+
+@each
+def test_some_mutants_are_read_and_some_refused(dialect: Dialect, body: dict[str, Any]) -> None:
+    random = Random(7)
+    verdicts = [survives(dialect, mutated(body, random)) is None for _ in range(300)]
+    assert 30 < sum(verdicts) < 290
+
+
+@each
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+def test_mutated_bodies_are_read_or_refused(dialect: Dialect, body: dict[str, Any], seed: int) -> None:
+    fuzz(dialect, body, seed, 30)
+
+
+@pytest.mark.slow
+@each
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+def test_many_mutated_bodies_are_read_or_refused(dialect: Dialect, body: dict[str, Any], seed: int) -> None:
+    fuzz(dialect, body, seed, 60)
+
+
+WORDS = sorted({str(step) for body in (CHAT, RESPONSES, ANTHROPIC) for path in places(body) for step in path})
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(WORDS),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(WORDS) | st.text(max_size=4), inner, max_size=5)
+    ),
+    max_leaves=12,
+)
+
+
+@each
+@given(data=st.binary(max_size=60))
+@settings(max_examples=200, deadline=None)
+def test_random_bytes_are_refused(dialect: Dialect, body: dict[str, Any], data: bytes) -> None:
+    survives(dialect, data)
+
+
+@each
+@given(value=ANYTHING, messages=ANYTHING, tools=ANYTHING)
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+def test_random_json_is_read_or_refused(
+    dialect: Dialect, body: dict[str, Any], value: Any, messages: Any, tools: Any
+) -> None:
+    survives(dialect, json.dumps(value).encode())
+    start = {"model": "m", "max_tokens": 3, "messages": messages, "input": messages, "tools": tools}
+    survives(dialect, json.dumps(start | value if isinstance(value, dict) else start).encode())

@@ -1,0 +1,208 @@
+"""What a session makes of a program's calls: nodes once, branches where words part, ids that go on."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from silva.models.gateway.dialects.content import content_key
+from silva.models.gateway.index import TreeIndex
+from silva.models.gateway.session import Rollout, Session
+from silva.models.model import Completion
+from silva.tree import (
+    Message,
+    Node,
+    Outcome,
+    Status,
+    ThinkingPart,
+    Tokens,
+    Tool,
+    ToolCall,
+    Tree,
+    assistant,
+    seen_ids,
+    system,
+    token_walk,
+    tool_result,
+    user,
+)
+
+ROLLOUT = Rollout(run_id="run", name="main", task_id="task")
+TOOL = Tool(name="look", parameters={"type": "object"})
+
+
+def new_session(rollout: Rollout = ROLLOUT, index: TreeIndex | None = None) -> Session:
+    return Session(rollout, index or TreeIndex(rollout.tree_id, content_key))
+
+
+class Program:
+    """A client of a session: keeps every node made, as the lake would."""
+
+    def __init__(self, session: Session | None = None) -> None:
+        self.session = session or new_session()
+        self.nodes: dict[str, Node] = {}
+        self.written = 0
+        self.asked = 0
+
+    def ask(
+        self, messages: list[Message], reply: Message, tools: tuple[Tool, ...] = (), *, ids: bool = False
+    ) -> list[Node]:
+        self.asked += 1
+        completion = Completion(message=reply, model="m", policy_version="v1")
+        if ids:
+            place = self.session.match(messages, tools)
+            prompt = (*(place.seen or ()), 1000 + len(messages), 2000)
+            sampled = tuple(range(self.asked * 10, self.asked * 10 + 3))
+            tokens = Tokens(ids=sampled, sampled=3, logprobs=(-0.1, -0.2, -0.3))
+            completion = Completion(message=reply, model="m", policy_version="v1", tokens=tokens, prompt_ids=prompt)
+        request = f"request {self.asked}"
+        attributes = {"request": request, "reply": f"reply {self.asked}"}
+        keys = [content_key(message) for message in messages]
+        nodes = self.session.grow(messages, keys, tools, completion, attributes)
+        self.session.keep(nodes, keys, completion)
+        for node in nodes:
+            assert node.id not in self.nodes, "a node is written once"
+            self.nodes[node.id] = node
+        return nodes
+
+    @property
+    def tree(self) -> Tree:
+        return Tree(self.nodes.values())
+
+
+def said(nodes: list[Node]) -> list[str]:
+    return [node.message.text for node in nodes]
+
+
+def test_a_conversation_that_goes_on_adds_only_what_is_new() -> None:
+    program = Program()
+    assert said(program.ask([system("s"), user("a")], assistant("1"))) == ["s", "a", "1"]
+    assert said(program.ask([system("s"), user("a"), assistant("1"), user("b")], assistant("2"))) == ["b", "2"]
+    assert len(program.tree.leaves) == 1
+    assert program.session.leaf is not None and program.session.leaf.message.text == "2"
+
+
+def test_a_client_that_writes_arguments_anew_and_drops_thinking_goes_on_from_the_same_turn() -> None:
+    program = Program()
+    reply = Message(
+        role="assistant",
+        parts=(ThinkingPart(text="hm"),),
+        tool_calls=(ToolCall(id="c1", name="look", arguments='{"b":1,"a": "x"}'),),
+    )
+    program.ask([user("a")], reply, (TOOL,))
+    again = assistant("", ToolCall(id="c1", name="look", arguments='{ "a": "x", "b": 1 }'))
+    nodes = program.ask([user("a"), again, tool_result("c1", "seen")], assistant("done"), (TOOL,))
+    assert [node.message.role for node in nodes] == ["tool", "assistant"]
+    assert len(program.tree.leaves) == 1
+
+
+def test_asking_the_same_again_makes_a_sibling_even_with_the_same_words() -> None:
+    program = Program()
+    program.ask([user("a")], assistant("1"))
+    program.ask([user("a")], assistant("1"))
+    program.ask([user("a")], assistant("2"))
+    assert len(program.tree.leaves) == 3
+    assert len(program.tree.roots) == 1
+    nodes = program.ask([user("a"), assistant("1"), user("b")], assistant("3"))
+    assert len(nodes) == 2, "what was told last is gone on from"
+
+
+def test_a_rewritten_turn_branches_where_the_words_part() -> None:
+    program = Program()
+    program.ask([user("a")], assistant("1"))
+    program.ask([user("a"), assistant("1"), user("b")], assistant("2"))
+    nodes = program.ask([user("a"), assistant("1"), user("c")], assistant("3"))
+    assert said(nodes) == ["c", "3"]
+    (branch,) = program.tree.branches
+    assert branch.message.text == "1"
+
+
+def test_a_summary_and_a_sub_agent_begin_walks_of_their_own_in_the_same_tree() -> None:
+    program = Program()
+    program.ask([system("s"), user("a")], assistant("1"))
+    program.ask([system("s"), user("a"), assistant("1"), user("b")], assistant("2"))
+    program.ask([system("sub"), user("do")], assistant("sub done"))
+    program.ask([system("s"), user("summary of all")], assistant("3"))
+    program.ask([system("s"), user("summary of all"), assistant("3"), user("c")], assistant("4"))
+    tree = program.tree
+    assert len(tree.roots) == 2
+    assert len(tree.leaves) == 3
+    assert program.session.leaf is not None and program.session.leaf.message.text == "4"
+    assert len(program.session.leaves) == 3
+
+
+def test_tools_that_change_stand_on_the_node_where_they_change() -> None:
+    program = Program()
+    first = program.ask([user("a")], assistant("1"), (TOOL,))
+    assert first[0].tools == (TOOL,) and first[1].tools is None
+    later = program.ask([user("a"), assistant("1"), user("b")], assistant("2"), ())
+    assert later[0].tools == () and later[1].tools is None
+
+
+def test_a_repeated_request_is_answered_from_what_was_recorded_also_after_a_restart() -> None:
+    program = Program()
+    program.ask([user("a")], assistant("1"), ids=True)
+    answer = program.session.answered("request 1")
+    assert answer is not None and answer.completion.message.text == "1" and answer.reply == "reply 1"
+    later = new_session()
+    later.load(program.nodes.values())
+    again = later.answered("request 1")
+    assert again is not None and again.reply == "reply 1"
+    assert again.completion.tokens == answer.completion.tokens
+    assert again.completion.prompt_ids == answer.completion.prompt_ids
+    assert later.answered("request 2") is None
+    assert (later.turns, later.leaves) == (program.session.turns, program.session.leaves)
+
+
+def test_rollouts_of_one_task_share_the_prompt_and_nothing_else() -> None:
+    index = TreeIndex(ROLLOUT.tree_id, content_key)
+    one = Program(new_session(index=index))
+    other = Program(new_session(Rollout(run_id="run", name="other", task_id="task", index=1), index))
+    first = one.ask([user("a")], assistant("1"))
+    second = other.ask([user("a")], assistant("1"))
+    assert said(second) == ["1"] and second[0].parent_id == first[0].id
+    assert second[0].id != first[1].id
+    third = other.ask([user("a"), assistant("1"), user("b")], assistant("2"))
+    assert third[0].parent_id == second[0].id
+
+
+def test_a_backend_without_ids_leaves_nodes_that_say_so() -> None:
+    program = Program()
+    nodes = program.ask([user("a")], assistant("1"))
+    assert nodes[-1].tokens is None and nodes[-1].attributes["tokens"] == "absent"
+
+
+@st.composite
+def _calls(draw: st.DrawFn) -> list[tuple[int, int, str, bool]]:
+    """Calls of a program: which earlier reply to go on from, how much of it to keep, what to add; or begin afresh."""
+    return draw(
+        st.lists(
+            st.tuples(st.integers(0, 30), st.integers(0, 12), st.sampled_from(["x", "y", "z"]), st.booleans()),
+            min_size=1,
+            max_size=12,
+        )
+    )
+
+
+@settings(max_examples=150, deadline=None)
+@given(_calls())
+def test_whatever_a_program_asks_the_nodes_are_a_tree_that_holds_each_conversation(
+    calls: list[tuple[int, int, str, bool]],
+) -> None:
+    program = Program()
+    conversations: list[list[Message]] = [[]]
+    for source, keep, word, opens in calls:
+        before = [] if opens else conversations[source % len(conversations)][:keep]
+        asked = [*before, user(word)]
+        reply = assistant(f"r{len(conversations) % 3}")
+        nodes = program.ask(asked, reply, ids=True)
+        conversations.append([*asked, reply])
+        walk = program.tree.walk(nodes[-1].id)
+        assert [node.message for node in walk] == [*asked, reply]
+        exact = token_walk(walk)
+        assert list(exact.ids) == seen_ids(walk), "ids along the walk are what the model saw"
+    loaded = new_session()
+    loaded.load(program.nodes.values())
+    assert loaded.turns == program.session.turns
+    trajectory = program.session.trajectory(Outcome(status=Status.COMPLETED))
+    assert trajectory.leaf_id in program.nodes
