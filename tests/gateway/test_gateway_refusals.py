@@ -306,3 +306,14 @@ def test_admin_routes_want_the_admin_token_and_good_bodies(scripted: Any, serve:
     assert gateway.admin("POST", "models/scripted/swap", {"version": "v2"}).json()["version"] == "v2"
     assert gateway.admin("POST", "models/absent/pause").status_code == 404
     assert token not in gateway.admin("GET", "runs").text
+
+
+def test_a_turn_that_no_record_can_hold_is_refused_and_harms_nobody(scripted: Any, serve: Any) -> None:
+    gateway = serve(scripted())
+    token = gateway.open_run()
+    wide = b'{"type": "function", "function": {"name": "f", "parameters": {"maximum": %d}}}' % 10**40
+    body = b'{"model": "scripted", "messages": [{"role": "user", "content": "hi"}], "tools": [%b]}' % wide
+    answer = gateway.chat(token, body)
+    assert answer.status_code in (200, 400), answer.text
+    assert gateway.chat(token, ASKED).ok
+    assert requests.get(f"{gateway.where}/readyz", timeout=10).ok

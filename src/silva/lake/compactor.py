@@ -11,9 +11,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from operator import attrgetter
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
@@ -26,13 +27,17 @@ from silva.lake.recovery import damaged, inspect
 from silva.lake.rows import build
 from silva.lake.tables import Tables
 from silva.lake.tail import Sorted
+from silva.tree import Node
 
 log = logging.getLogger(__name__)
 
 _NEIGHBOURS = attrgetter("tree_id", "slot", "depth")
 
 SLICE = 2_000
-"""Rows built at once: a column of so many takes a fraction of a millisecond."""
+"""Rows built at once: a column of so many takes a fraction of a millisecond. Token ids count as so many rows as they
+take the time of."""
+IDS = 50
+"""Token ids that take the time of a row: their columns are built in one go, with the interpreter's lock held."""
 PAUSE = 0.002
 """Seconds the thread gives way between columns, so that an event loop beside it hardly notices it."""
 GENTLE_BYTES = 32 << 20
@@ -126,9 +131,23 @@ class Compactor:
                 # Episodes run side by side, so their turns arrive mixed; a walk in one piece is read twice as fast.
                 records.sort(key=_NEIGHBOURS)
             if records and not self._tables.holds_segment(name, number):
-                slices = [records[start : start + SLICE] for start in range(0, len(records), SLICE)]
-                rows = [build(TABLES[name], some, [number] * len(some), self._give_way) for some in slices]
+                rows = [build(TABLES[name], some, [number] * len(some), self._give_way) for some in _slices(records)]
                 self._tables.merge(TABLES[name], pa.concat_tables(rows))
         with refusals(self._where):
             path.unlink()
             sync_folder(self._folder)
+
+
+def _slices(records: list[Any]) -> Iterator[list[Any]]:
+    """The records in order, so many at a time as are built within a moment."""
+    some: list[Any] = []
+    weight = 0
+    for record in records:
+        tokens = record.tokens if isinstance(record, Node) else None
+        weight += 1 if tokens is None else 1 + len(tokens.ids) // IDS
+        some.append(record)
+        if weight >= SLICE:
+            yield some
+            some, weight = [], 0
+    if some:
+        yield some

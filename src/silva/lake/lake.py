@@ -104,6 +104,11 @@ class Lake:
 
     # Writing
 
+    @property
+    def failure(self) -> str | None:
+        """Why nothing can be written any more, or None: after a failed write the lake must be opened again."""
+        return None if self._journal is None else self._journal.failure
+
     async def append(self, records: Sequence[AnyRecord]) -> None:
         """Return once the records are on disk. Thousands of coroutines may call it at once.
 

@@ -23,7 +23,7 @@ from silva.models.wire import (
 DONE = b"[DONE]"
 
 
-class _Choice(msgspec.Struct):
+class _Choice(msgspec.Struct, gc=False):
     delta: WireMessage | None = None
     finish_reason: str | None = None
     logprobs: WireLogProbs | None = None
@@ -31,7 +31,7 @@ class _Choice(msgspec.Struct):
     index: int = 0
 
 
-class _Chunk(msgspec.Struct):
+class _Chunk(msgspec.Struct, gc=False):
     choices: list[_Choice] = []
     model: str | None = None
     usage: WireUsage | None = None

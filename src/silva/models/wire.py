@@ -21,12 +21,12 @@ class WireError(ValueError):
     """A reply of the wrong shape, or a conversation that cannot be written."""
 
 
-class _Function(msgspec.Struct):
+class _Function(msgspec.Struct, gc=False):
     name: str | None = None
     arguments: str | dict[str, Any] | None = None
 
 
-class WireCall(msgspec.Struct):
+class WireCall(msgspec.Struct, gc=False):
     """A tool call of a reply, or a fragment of one in a stream (`index` says of which)."""
 
     function: _Function
@@ -34,12 +34,12 @@ class WireCall(msgspec.Struct):
     index: int = 0
 
 
-class _ContentPart(msgspec.Struct):
+class _ContentPart(msgspec.Struct, gc=False):
     type: str = "text"
     text: str | None = None
 
 
-class WireMessage(msgspec.Struct):
+class WireMessage(msgspec.Struct, gc=False):
     """The `message` of a choice, or the `delta` of a streamed one."""
 
     content: str | list[_ContentPart] | None = None
@@ -61,28 +61,28 @@ class WireMessage(msgspec.Struct):
         return self.reasoning_content or self.reasoning or ""
 
 
-class _LogProb(msgspec.Struct):
+class _LogProb(msgspec.Struct, gc=False):
     logprob: float
 
 
-class WireLogProbs(msgspec.Struct):
+class WireLogProbs(msgspec.Struct, gc=False):
     """Log-probabilities of the sampled tokens, in order."""
 
     content: list[_LogProb] | None = None
 
 
-class _Choice(msgspec.Struct):
+class _Choice(msgspec.Struct, gc=False):
     message: WireMessage
     finish_reason: str | None = None
     logprobs: WireLogProbs | None = None
     token_ids: list[int] | None = None
 
 
-class _Details(msgspec.Struct):
+class _Details(msgspec.Struct, gc=False):
     cached_tokens: int | None = None
 
 
-class WireUsage(msgspec.Struct):
+class WireUsage(msgspec.Struct, gc=False):
     """Tokens billed."""
 
     prompt_tokens: int | None = None
@@ -90,7 +90,7 @@ class WireUsage(msgspec.Struct):
     prompt_tokens_details: _Details | None = None
 
 
-class _Reply(msgspec.Struct):
+class _Reply(msgspec.Struct, gc=False):
     choices: list[_Choice] | None = None
     model: str | None = None
     usage: WireUsage | None = None

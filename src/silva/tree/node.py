@@ -106,7 +106,22 @@ def digest(*parts: str | bytes) -> str:
     """128-bit hex digest of the parts, length-prefixed so that no two lists of parts collide by concatenation."""
     data = [part.encode() if isinstance(part, str) else part for part in parts]
     lengths = struct.pack(f"<{len(data)}Q", *map(len, data))
-    return hashlib.blake2b(b"".join((lengths, *data)), digest_size=16).hexdigest()
+    return short_digest(b"".join((lengths, *data)), 16)
+
+
+_LOCKED = 2047
+"""Hashing more bytes than these at once lets other threads in, and getting back may take them milliseconds."""
+
+
+def short_digest(data: bytes, size: int) -> str:
+    """BLAKE2b of `data` with `size` bytes, in hex; keeps the interpreter's lock meanwhile."""
+    if len(data) <= _LOCKED:
+        return hashlib.blake2b(data, digest_size=size).hexdigest()
+    made = hashlib.blake2b(digest_size=size)
+    view = memoryview(data)
+    for start in range(0, len(data), _LOCKED):
+        made.update(view[start : start + _LOCKED])
+    return made.hexdigest()
 
 
 _encode_content = msgspec.msgpack.Encoder(order="deterministic").encode

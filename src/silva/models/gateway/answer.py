@@ -6,9 +6,9 @@ body ─▶ decode ─▶ within limits? ─▶ run lets it in ─▶ (answered 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import secrets
 import time
+from random import Random
 
 import msgspec
 
@@ -22,6 +22,7 @@ from silva.models.gateway.spoken import ANTHROPIC
 from silva.models.gateway.turn import Turn
 from silva.models.model import Completion, Delta
 from silva.models.serving.exchange import Exchange
+from silva.tree.node import short_digest
 
 RETRIED = b"x-stainless-retry-count"
 """The SDKs of OpenAI and Anthropic count here how often they have sent this very request before."""
@@ -37,6 +38,8 @@ class Answering:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._limits = gateway.config.limits
+        random = Random(secrets.randbits(256))  # asking the system for each id lets other threads in
+        self._ids = lambda: f"{random.getrandbits(96):024x}"
 
     async def answer(
         self, exchange: Exchange, dialect: Dialect, account: RunAccount, rollout: str, tail: str, body: bytes
@@ -55,7 +58,7 @@ class Answering:
         key = exchange.header(IDEMPOTENCY)
         request = _digest(tail, key.encode("latin-1") if key else body)
         repeated = bool(key) or exchange.header(RETRIED) not in ("", "0") or request in session.undelivered
-        reply = Reply(exchange, dialect, asked, secrets.token_hex(12), route.name if asked.model == "" else asked.model)
+        reply = Reply(exchange, dialect, asked, self._ids(), route.name if asked.model == "" else asked.model)
         if repeated:
             known = session.answered(request) or await _joined(session, request)
             if known is not None:
@@ -232,7 +235,7 @@ def _noted(session: Session, problem: Problem) -> Problem:
 
 
 def _digest(tail: str, body: bytes) -> str:
-    return hashlib.blake2b(body, digest_size=12, key=tail.encode()).hexdigest()
+    return short_digest(b"%b\n%b" % (tail.encode(), body), 12)
 
 
 def _patience(exchange: Exchange, most: float) -> float:

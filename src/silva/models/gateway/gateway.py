@@ -118,7 +118,7 @@ class Gateway:
                 raise Problem("conflict", f"run {name} is already in the lake: choose another name, or open it again")
             known = await self.account(name)
             account.spent, account.requests = known.spent, known.requests
-            account.stored_trees = known.stored_trees
+            account.stored_trees, account.stored = known.stored_trees, known.stored
             account.run = msgspec.structs.replace(account.run, started=known.run.started)
         try:
             await self.keeper.keep([account.run])
@@ -216,14 +216,17 @@ class Gateway:
         Raises:
             Problem: the lake cannot keep it.
         """
+        key = (account.id, name)
+        if self._resumes and key not in self._sessions and key not in self._rollouts:
+            await self._recall(account, name)
         session = await self.session(account, name)
         given: Json = {"rollout": name, "leaves": session.leaves, **(attributes or {})}
         if session.lost:
             given["lost"] = session.lost
         trajectory = session.trajectory(outcome, attributes=given)
         await self._write([trajectory], f"the trajectory of rollout {name}")
-        self._let_go((account.id, name))
-        self._rollouts.pop((account.id, name), None)
+        self._let_go(key)
+        self._rollouts.pop(key, None)
         return trajectory
 
     def dismiss(self, session: Session) -> None:
@@ -277,11 +280,20 @@ class Gateway:
         for trajectory in await self.keeper.trajectories(name):
             failure = trajectory.outcome.failure
             account.stored_trees.add(trajectory.tree_id)
+            account.stored.add(trajectory.id)
             if failure is not None and failure.code == UNENDED.code:
                 rollout = rollout_of(trajectory)
                 self._rollouts[name, rollout.name] = rollout
         self.accounts[name] = account
         return account
+
+    async def _recall(self, account: RunAccount, name: str) -> None:
+        """A rollout that was ended before is ended again, by a client that did not hear of it: which one it was stands
+        in the lake."""
+        for trajectory in await self.keeper.trajectories(account.id):
+            rollout = rollout_of(trajectory)
+            if rollout.name == name:
+                self._rollouts[account.id, name] = rollout
 
     async def _new_session(self, account: RunAccount, name: str) -> Session:
         rollout = self._rollouts.get((account.id, name))
@@ -289,14 +301,17 @@ class Gateway:
             rollout = Rollout(run_id=account.id, name=name, task_id=f"gateway/{name}")
             self.open_rollout(account, rollout)
         tree = rollout.tree_id
-        index = self._indices.get(tree) or TreeIndex(tree, content_key)
-        session = Session(rollout, index)
-        if tree in account.stored_trees and tree not in self._indices:
-            session.load(await self.keeper.nodes(tree))
-        elif self._resumes:
-            await self._write([_standing(session)], f"rollout {name}")
-        index = self._indices.setdefault(tree, index)
+        session = Session(rollout, self._indices.setdefault(tree, TreeIndex(tree, content_key)))
         self._users[tree] = self._users.get(tree, 0) + 1
+        try:
+            if tree in account.stored_trees:  # also where a sibling has the index: this rollout's own turns are counted
+                session.load(await self.keeper.nodes(tree))
+            if self._resumes and rollout.trajectory_id not in account.stored:
+                await self._write([_standing(session)], f"rollout {name}")
+                account.stored.add(rollout.trajectory_id)
+        except BaseException:
+            self._release(tree)
+            raise
         self._sessions[account.id, name] = session
         while len(self._sessions) > MOST_SESSIONS:
             self._let_go(next(iter(self._sessions)))
@@ -311,6 +326,9 @@ class Gateway:
         account = self.accounts.get(key[0])
         if account is not None:
             account.stored_trees.add(tree)
+        self._release(tree)
+
+    def _release(self, tree: str) -> None:
         self._users[tree] -= 1
         if not self._users[tree]:
             del self._users[tree], self._indices[tree]

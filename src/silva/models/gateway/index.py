@@ -8,7 +8,7 @@ ends are stripped. So turns are found by `content_key`, which looks past these; 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import msgspec
 
@@ -89,13 +89,13 @@ class Entry:
 class TreeIndex:
     """The turns of one tree. `key` gives the content key of a message (`dialects.content.content_key`)."""
 
-    def __init__(self, tree_id: str, key: Callable[[Message], bytes]) -> None:
+    def __init__(self, tree_id: str, key: Callable[[Message], Hashable]) -> None:
         self.tree_id = tree_id
         self.entries: dict[str, Entry] = {}
         self.key = key
-        self._children: dict[tuple[str, str, bytes], list[Entry]] = {}
+        self._children: dict[tuple[str, str, Hashable], list[Entry]] = {}
 
-    def match(self, slot: str, keys: Sequence[bytes], tools: str) -> tuple[Entry | None, int]:
+    def match(self, slot: str, keys: Sequence[Hashable], tools: str) -> tuple[Entry | None, int]:
         """The deepest entry that a conversation reaches (by the content keys of its messages), and how many of its
         messages that covers.
 
@@ -110,7 +110,7 @@ class TreeIndex:
                 return begun
         return found
 
-    def _follow(self, slot: str, keys: Sequence[bytes], tools: str | None) -> tuple[Entry | None, int]:
+    def _follow(self, slot: str, keys: Sequence[Hashable], tools: str | None) -> tuple[Entry | None, int]:
         reached: Entry | None = None
         covered = 0
         for key in keys:
@@ -121,7 +121,7 @@ class TreeIndex:
             covered += 1
         return reached, covered
 
-    def _child(self, parent: Entry | None, slot: str, key: bytes, tools: str | None) -> Entry | None:
+    def _child(self, parent: Entry | None, slot: str, key: Hashable, tools: str | None) -> Entry | None:
         """The child of `parent` that says this, in this slot or shared, under tools that are not others (None: any)."""
         above = "" if parent is None else parent.id
         for place in (slot, "") if slot else ("",):
@@ -130,7 +130,7 @@ class TreeIndex:
                     return entry
         return None
 
-    def add(self, node: Node, parent: Entry | None, key: bytes | None = None) -> Entry:
+    def add(self, node: Node, parent: Entry | None, key: Hashable = None) -> Entry:
         """Take in a node under its parent's entry; `key` is its content key where the caller has it."""
         known = self.entries.get(node.id)
         if known is not None:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from silva.errors import StoreError
 from silva.lake import Lake
 from silva.models.gateway.runs import usage_fields
-from silva.tree import AnyRecord, Node, Run, Trajectory, Usage
+from silva.tree import AnyRecord, Node, Run, SchemaError, Trajectory, Usage
 
 PATIENCE = 5.0
 """Seconds between two tries to open a lake that failed."""
@@ -50,6 +50,8 @@ class Keeper:
         try:
             return self.lake.submit(records)
         except StoreError as error:
+            if self.lake.failure is None:
+                raise SchemaError(str(error)) from error  # this record's fault, not the lake's
             self._failed(error)
             raise
 

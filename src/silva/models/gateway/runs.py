@@ -47,7 +47,8 @@ class RunTerms(Record, frozen=True, kw_only=True):
 
 class RunAccount:
     """One open run: its terms and what it has spent. `requests` counts answered ones, `refused` the others, `lost` the
-    answered ones that were not kept. `stored_trees` are those the lake holds and memory may not."""
+    answered ones that were not kept. `stored_trees` are those the lake holds and memory may not, `stored` the
+    trajectories it has."""
 
     def __init__(self, run: Run, terms: RunTerms, spent: Usage = NO_USAGE, requests: int = 0) -> None:
         self.run = run
@@ -57,7 +58,9 @@ class RunAccount:
         self.refused = 0
         self.lost = 0
         self.in_flight = 0
+        self.token = b""
         self.stored_trees: set[str] = set()
+        self.stored: set[str] = set()
 
     @property
     def id(self) -> str:
@@ -171,7 +174,12 @@ def run_of(token: str) -> str:
 
 def is_token_of(account: RunAccount, token: str) -> bool:
     """Whether this is the run's token; takes the same time whatever is wrong with it."""
-    return hmac.compare_digest(_digest(token), account.terms.token_sha256)
+    if account.token and hmac.compare_digest(token.encode("utf-8", "surrogatepass"), account.token):
+        return True
+    if not hmac.compare_digest(_digest(token), account.terms.token_sha256):
+        return False
+    account.token = token.encode()  # hashed once; from now on compared
+    return True
 
 
 def _digest(token: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +22,9 @@ from silva.models.serving.server import is_loopback, serve_forever, url_of
 
 WINDOW_MS = 0.0
 """The journal does not gather turns before it writes: what comes while it writes is the next batch."""
+
+SWITCH_SECONDS = 0.0005
+"""How long the journal's and the compactor's threads may keep the loop waiting: a tenth of Python's own bound."""
 
 
 def admin_token(config: GatewayConfig) -> tuple[str, bool]:
@@ -67,6 +72,8 @@ def serve_gateway(
         return Lake.open(config.lake, window_ms=WINDOW_MS)
 
     where = url_of(listening).removesuffix("/v1")
+    gc.set_threshold(50_000, 20, 50)  # turns in memory are many and hold no cycles
+    sys.setswitchinterval(SWITCH_SECONDS)
     keeper = Keeper(open_lake(), open_lake)
     try:
         gateway = Gateway(config, keeper)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 from silva.models.gateway.index import Entry, TreeIndex, own_slot, tools_key
@@ -93,7 +93,7 @@ class Place(Record, frozen=True, kw_only=True, gc=True):
 
     covered: int
     messages: tuple[Message, ...]
-    keys: tuple[bytes, ...] = ()
+    keys: tuple[Hashable, ...] = ()
     seen: tuple[int, ...] | None = None
     said: tuple[Message, ...] = ()
     same_tools: bool = True
@@ -114,6 +114,7 @@ class Session:
 
     def __init__(self, rollout: Rollout, index: TreeIndex) -> None:
         self.rollout = rollout
+        self.key = rollout.trajectory_id
         self.turns = 0
         self.usage = NO_USAGE
         self.models: set[str] = set()
@@ -127,6 +128,7 @@ class Session:
         self.problem: Problem | None = None
         self._index = index
         self._slot = rollout.slot
+        self._tree = index.tree_id
         self._leaves: dict[str, Entry] = {}
         self._answered: dict[str, tuple[Entry, str]] = {}
         self._by_reply: dict[str, Entry] = {}
@@ -160,7 +162,7 @@ class Session:
     def grow(
         self,
         messages: Sequence[Message],
-        keys: Sequence[bytes],
+        keys: Sequence[Hashable],
         tools: tuple[Tool, ...],
         completion: Completion,
         attributes: dict[str, Any],
@@ -201,7 +203,7 @@ class Session:
         nodes.append(reply)
         return nodes
 
-    def keep(self, nodes: Sequence[Node], keys: Sequence[bytes], completion: Completion) -> None:
+    def keep(self, nodes: Sequence[Node], keys: Sequence[Hashable], completion: Completion) -> None:
         """Take in nodes that are on their way to disk; the last is the reply. `keys` are those of the whole request."""
         entry: Entry | None = None
         for node in nodes:

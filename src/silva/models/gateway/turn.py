@@ -8,7 +8,7 @@ Asked ─▶ repeated? ─▶ answer again
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import aclosing
 from typing import Any
 
@@ -92,7 +92,7 @@ class Turn:
             tools=asked.tools,
             sampling=asked.sampling,
             deadline=deadline,
-            session=self.session.rollout.trajectory_id,
+            session=self.session.key,
             images={name: data for name, (_, data) in asked.images.items()},
         )
         router = route.router
@@ -159,7 +159,7 @@ class Turn:
                 await emit(delta)
         raise ModelError("garbage", f"backend {self.backend}: the stream ended without its end", transient=True)
 
-    async def _keep(self, keeper: Keeper, completion: Completion, keys: tuple[bytes, ...], strict: bool) -> None:
+    async def _keep(self, keeper: Keeper, completion: Completion, keys: tuple[Hashable, ...], strict: bool) -> None:
         attributes: dict[str, Any] = {
             "request": self.request,
             "reply": self.reply,

@@ -5,7 +5,7 @@ reply ─▶ client's SDK ─▶ the next request's history ─▶ decode ─▶
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Hashable
 from typing import Any, cast
 
 import msgspec
@@ -18,11 +18,10 @@ _EXACT = 2**53
 
 _decode = msgspec.json.Decoder().decode
 _sorted = msgspec.json.Encoder(order="sorted").encode
-_pack = msgspec.msgpack.Encoder().encode
 
 
-def content_key(message: Message) -> bytes:
-    """16 bytes that are equal for messages a client cannot be expected to keep apart.
+def content_key(message: Message) -> Hashable:
+    """A key, for the memory of this process, that is equal for messages a client cannot be expected to keep apart.
 
     What counts, and why the rest does not:
 
@@ -45,8 +44,8 @@ def content_key(message: Message) -> bytes:
         elif isinstance(part, ImagePart):
             images.append(part.hash)
     calls = [(call.name, _arguments(call.arguments)) for call in message.tool_calls]
-    said = (message.role, "\n".join(texts).strip(), calls, message.tool_call_id, images)
-    return hashlib.blake2b(_pack(said), digest_size=16).digest()
+    text = texts[0] if len(texts) == 1 else "\n".join(texts)
+    return message.role, text.strip(), tuple(calls), message.tool_call_id, tuple(images)
 
 
 def _arguments(text: str) -> bytes:

@@ -1,0 +1,70 @@
+"""What clients do again after a gateway died under them: end a rollout, go on among others of the same task."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+
+def asked(text: str) -> dict[str, Any]:
+    return {"model": "scripted", "messages": [{"role": "user", "content": text}]}
+
+
+def announce(gateway: Any, name: str, index: int) -> None:
+    said = {"rollout": name, "task_id": "t/1", "env": "mine", "index": index}
+    assert gateway.admin("POST", "runs/run/rollouts", said).status_code == 201
+
+
+def test_an_announced_rollout_that_is_ended_twice_is_one_trajectory(scripted: Any, serve: Any) -> None:
+    model = scripted()
+    first = serve(model)
+    token = first.open_run()
+    announce(first, "a", 2)
+    first.chat(token, asked("hello"), rollout="a")
+    ends = [first.admin("POST", "runs/run/rollouts/a/end", {"score": 0.5}).json() for _ in range(2)]
+    first.stop()
+    second = serve(model, lake=first.lake)
+    ends.append(second.admin("POST", "runs/run/rollouts/a/end", {"score": 0.5}).json())
+    assert ends[0] == ends[1] == ends[2]
+    (trajectory,) = second.trajectories()
+    assert (trajectory.task_id, trajectory.index, trajectory.turns) == ("t/1", 2, 1)
+
+
+def test_a_rollout_that_joins_a_stored_task_is_found_again_after_a_kill(
+    scripted: Any, serve: Any, tmp_path: Path
+) -> None:
+    model = scripted()
+    first = serve(model)
+    token = first.open_run()
+    announce(first, "a", 0)
+    first.chat(token, asked("hello"), rollout="a")
+    first.admin("POST", "runs/run/rollouts/a/end", {})
+    announce(first, "b", 1)
+    first.chat(token, asked("hello"), rollout="b")
+    shutil.copytree(first.lake, tmp_path / "as-killed")
+    second = serve(model, lake=tmp_path / "as-killed")
+    second.chat(token, asked("hello, once more"), rollout="b")
+    assert second.admin("POST", "runs/run/close").status_code == 200
+    found = {trajectory.index: trajectory for trajectory in second.trajectories()}
+    assert {index: (each.task_id, each.turns) for index, each in found.items()} == {0: ("t/1", 1), 1: ("t/1", 2)}
+
+
+def test_the_second_rollout_of_a_task_knows_its_turns_although_the_first_was_loaded_before(
+    scripted: Any, serve: Any
+) -> None:
+    model = scripted()
+    first = serve(model)
+    token = first.open_run()
+    for index, name in enumerate("ab"):
+        announce(first, name, index)
+        first.chat(token, asked("hello"), rollout=name)
+    first.stop()
+    second = serve(model, lake=first.lake)
+    said = [
+        second.chat(token, asked("hello"), rollout=name, **{"x-stainless-retry-count": "1"}).headers["x-silva-capture"]
+        for name in "ab"
+    ]
+    assert said == ["repeated", "repeated"]
+    assert second.admin("POST", "runs/run/close").status_code == 200
+    assert [trajectory.turns for trajectory in second.trajectories()] == [1, 1]
