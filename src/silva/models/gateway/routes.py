@@ -74,14 +74,15 @@ class RouteState:
         self._upstreams.clear()
 
     def upstream(self, lease: Any) -> Upstream:
-        """The client for the backend of a lease. Where backends hold several versions the version is asked for by
-        name."""
+        """The client for the backend of a lease. Where backends hold several versions the route's is asked for by name,
+        whatever a backend calls what it answered with."""
         backend = lease.backend
-        model = lease.version if lease.version in self._held else (backend.model or self.name)
-        key = (backend.name, backend.url, model)
+        held = self.router.version if self.router.version in self._held else ""
+        key = (backend.name, backend.url, held)
         known = self._upstreams.get(key)
         if known is None:
-            known = self._upstreams[key] = Upstream(backend, model, self.renderer)
+            model = held or backend.model or self.name
+            known = self._upstreams[key] = Upstream(backend, model, self.renderer, version=held)
         return known
 
     def usd(self, usage: Usage) -> float:

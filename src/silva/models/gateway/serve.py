@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import secrets
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -88,6 +89,8 @@ def serve_gateway(
                 say(line)
 
         app = GatewayApp(gateway, token, started=started)
+        # uvicorn raises the signal that stopped it again, which would end us before the lake is closed
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         serve_forever(app, listening, lambda _: None)
         if app.failure is not None:
             raise UsageError(str(app.failure)) if isinstance(app.failure, Problem) else app.failure

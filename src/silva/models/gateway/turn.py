@@ -135,9 +135,10 @@ class Turn:
                 lease.failed(error)
             raise
         seconds = time.monotonic() - began
-        version = completion.policy_version or lease.version
+        told = "" if upstream.version else completion.policy_version
+        version = upstream.version or told or lease.version
         usage = completion.usage
-        lease.succeeded(seconds, completion.policy_version, usage.completion_tokens)
+        lease.succeeded(seconds, told, usage.completion_tokens)
         return msgspec.structs.replace(
             completion,
             policy_version=version,

@@ -31,13 +31,15 @@ class Upstream:
         backend: where it is and what it speaks.
         model: its name for the model.
         renderer: tokenizer and template, which backends that take ids need.
+        version: the policy version `model` names, "" where the backend decides which one answers.
 
     Raises:
         UsageError: its url cannot be used, or it takes ids and there is no renderer.
     """
 
-    def __init__(self, backend: Backend, model: str, renderer: Renderer | None) -> None:
+    def __init__(self, backend: Backend, model: str, renderer: Renderer | None, version: str = "") -> None:
         self.backend = backend
+        self.version = version
         self._exact: ExactModel | None = None
         endpoint = Endpoint(
             url=backend.url,

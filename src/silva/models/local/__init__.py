@@ -4,6 +4,9 @@
                                                                │ Network: one step for all rows, ragged lengths
     reply  ◀─ text, tool calls, ids, logprobs ◀── Job ◀────────┘ Sampler: one id per row, by the row's own seed
 
+`/v1/completions` leaves the template out: ids in, ids out. Which weights answer is a Version: the plain ones or a LoRA
+adapter, several of them in one batch; adapters come and go while the server answers.
+
 Torch is imported only in the modules that compute, and only in the server's process (`python -m silva.models.local`).
 """
 

@@ -5,6 +5,9 @@
 
 Rows in use are always the first ones, so a step works on plain slices; when one leaves, the last moves into its place.
 A request is admitted only if the longest possible rows of all in flight fit the memory bound.
+
+Every job brings its own adapter or none, and keeps it to its end: what is loaded, unloaded or switched meanwhile
+concerns later jobs. Rows of several versions are computed in one step.
 """
 
 from __future__ import annotations
@@ -14,12 +17,16 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 import torch
 
 from silva.models.local.network import Network, best_dtype
 from silva.models.local.prefixes import SHORTEST, Prefixes, common
-from silva.models.local.sampler import Choice, choose
+from silva.models.local.sampler import Choice, choose, ranked
+
+if TYPE_CHECKING:
+    from silva.models.local.adapter import Adapter
 
 CHUNK = 512
 """Prompt tokens read at a time; between two chunks the others take a step."""
@@ -28,10 +35,30 @@ CHUNK = 512
 class Job:
     """One request in the engine. `moved` is called in the engine's thread after every token and at the end.
 
-    `most` bounds the reply in tokens. The caller may set `finish` (from `moved`) to end it, `cancelled` to drop it.
+    The caller may set `finish` (from `moved`) to end it, `cancelled` to drop it.
+
+    Args:
+        prompt: ids to continue, at least one.
+        most: bounds the reply in tokens.
+        choice: how to sample.
+        moved: see above.
+        adapter: the adapter to answer with, or None for the plain weights.
+        ends: ids that end the reply; None for the model's own end mark.
     """
 
-    def __init__(self, prompt: list[int], most: int, choice: Choice, moved: Callable[[Job], None]) -> None:
+    def __init__(
+        self,
+        prompt: list[int],
+        most: int,
+        choice: Choice,
+        moved: Callable[[Job], None],
+        adapter: Adapter | None = None,
+        ends: frozenset[int] | None = None,
+    ) -> None:
+        self.adapter = adapter
+        self.owner = "" if adapter is None else adapter.digest
+        self.ends = ends
+        self.tops: list[list[tuple[int, float]]] = []
         self.prompt = prompt
         self.most = most
         self.choice = choice
@@ -85,6 +112,7 @@ class Engine:
         self._reading: Job | None = None
         self._wake = threading.Condition()
         self._stopping = False
+        self._forgotten: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="silva-engine", daemon=True)
 
     def start(self) -> None:
@@ -104,13 +132,22 @@ class Engine:
             self._waiting.append(job)
             self._wake.notify()
 
+    def forget(self, adapter: Adapter) -> None:
+        """Let go of the kept beginnings of an adapter that no request uses any more; may be called from any thread."""
+        with self._wake:
+            self._forgotten.add(adapter.digest)
+            self._wake.notify()
+
     def _run(self) -> None:
         while True:
             with self._wake:
-                while not (self._waiting or self._running or self._reading or self._stopping):
+                while not (self._waiting or self._running or self._reading or self._stopping or self._forgotten):
                     self._wake.wait()
                 if self._stopping:
                     break
+                forgotten, self._forgotten = self._forgotten, set()
+            for owner in forgotten:
+                self._prefixes.forget(owner)
             try:
                 self._turn()
             except Exception as fault:  # noqa: BLE001 - e.g. out of memory: the requests in flight fail, the server goes on
@@ -152,9 +189,13 @@ class Engine:
         self._reading = job
 
     def _reuse(self, job: Job, row: int) -> None:
-        found = self._prefixes.find(job.prompt)
+        found = self._prefixes.find(job.prompt, job.owner)
         beside = max(
-            ((common(tuple(other.prompt), job.prompt), index) for index, other in enumerate(self._running)),
+            (
+                (common(tuple(other.prompt), job.prompt), index)
+                for index, other in enumerate(self._running)
+                if other.owner == job.owner
+            ),
             default=(0, 0),
         )
         if found is not None and found[1] >= beside[0]:
@@ -171,23 +212,26 @@ class Engine:
             return
         row = len(self._running)  # a row that left meanwhile would have shifted this one: see _leave
         chunk = job.prompt[job.read : job.read + CHUNK]
-        logits = self.network.prefill(self._cache, row, chunk, job.read)
+        logits = self.network.prefill(self._cache, row, chunk, job.read, job.adapter)
         job.read += len(chunk)
         if job.read < len(job.prompt):
             return
         self._reading = None
         self._running.append(job)
-        ids, logprobs = choose(logits[None], [job.choice])
-        self._accept(job, ids[0], logprobs[0])
-        self._sweep()
+        self._choose(logits[None], [job])
 
     def _step(self) -> None:
         lengths = [len(job.prompt) + len(job.ids) - 1 for job in self._running]
         self._reserve(len(self._running), max(lengths) + 1)
-        logits = self.network.step(self._cache, [job.ids[-1] for job in self._running], lengths)
-        ids, logprobs = choose(logits, [job.choice for job in self._running])
-        for job, number, logprob in zip(self._running, ids, logprobs, strict=True):
-            self._accept(job, number, logprob)
+        last, adapters = [job.ids[-1] for job in self._running], [job.adapter for job in self._running]
+        self._choose(self.network.step(self._cache, last, lengths, adapters), self._running)
+
+    def _choose(self, logits: torch.Tensor, jobs: list[Job]) -> None:
+        ids, logprobs = choose(logits, [job.choice for job in jobs])
+        for row, job in enumerate(jobs):
+            if job.choice.top > 0:
+                job.tops.append(ranked(logits[row], job.choice))
+            self._accept(job, ids[row], logprobs[row])
         self._sweep()
 
     def _reserve(self, rows: int, length: int) -> None:
@@ -199,7 +243,7 @@ class Engine:
     def _accept(self, job: Job, number: int, logprob: float) -> None:
         job.ids.append(number)
         job.logprobs.append(logprob)
-        if number == self.network.end:
+        if number == self.network.end if job.ends is None else number in job.ends:
             job.finish = "stop"
         elif len(job.ids) >= job.most:
             job.finish = "length"
@@ -216,7 +260,7 @@ class Engine:
         job = self._running[row]
         if not job.cancelled:
             held = (job.prompt + job.ids)[:-1]  # the last id was sampled but never read
-            self._prefixes.keep(held, self._cache.take(row, len(held)))
+            self._prefixes.keep(held, self._cache.take(row, len(held)), job.owner)
         last = len(self._running) - 1
         if row != last:
             moved = self._running[last]
@@ -227,11 +271,12 @@ class Engine:
             self._cache.move(last + 1, last, self._reading.read)
 
 
-def choice(temperature: float | None, top_p: float | None, top_k: int | None, seed: int | None) -> Choice:
+def choice(temperature: float | None, top_p: float | None, top_k: int | None, seed: int | None, top: int = 0) -> Choice:
     """How to sample, from what a request says; without a seed every request draws anew."""
     return Choice(
         random=Random() if seed is None else Random(seed),
         temperature=1.0 if temperature is None else temperature,
         top_p=1.0 if top_p is None else top_p,
         top_k=max(top_k or 0, 0),
+        top=top,
     )

@@ -6,13 +6,22 @@ Grouped attention without copying: the query heads that share a key head are lai
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as functional
 from safetensors.torch import load_file
 from torch import Tensor
+
+from silva.models.local.deltas import Deltas
+
+if TYPE_CHECKING:
+    from silva.models.local.adapter import Adapter
+
+SITES = {"qkv": ("q", "k", "v"), "out": ("o",), "gate_up": ("gate", "up"), "down": ("down",)}
+"""The multiplications of a layer and the projections each does at once, in this order."""
 
 GROWTH = 256
 """The cache's length grows in such steps, so that it is not laid out anew at every token."""
@@ -86,7 +95,8 @@ class _Layer:
 class Network:
     """The weights of a folder in Hugging Face form, computed in `dtype`.
 
-    `context` is the most tokens a row may hold, `end` the id that ends a message.
+    `context` is the most tokens a row may hold, `end` the id that ends a message, `vocabulary` how many ids there are.
+    `shapes` gives each projection's width in and out, `depth` the number of layers.
     """
 
     def __init__(self, folder: Path, dtype: torch.dtype) -> None:
@@ -102,26 +112,32 @@ class Network:
         self._unembedding = weights.get("lm_head.weight", self._embedding)
         self._norm = weights["model.norm.weight"]
         self._layers = [_Layer(weights, f"model.layers.{i}") for i in range(config["num_hidden_layers"])]
-        self._dtype = dtype
+        self.dtype = dtype
+        self.depth = len(self._layers)
+        self.vocabulary = len(self._embedding)
+        width, inner = self._embedding.shape[1], self._layers[0].down.shape[1]
+        query, key = self._heads * self._size, self._key_heads * self._size
+        self.shapes = {"q": (width, query), "k": (width, key), "v": (width, key), "o": (query, width)}
+        self.shapes |= {"gate": (width, inner), "up": (width, inner), "down": (inner, width)}
         self._cosine, self._sine = self._rotations(config["rope_parameters"]["rope_theta"])
 
     def cache(self, most: int) -> Cache:
         """An empty cache for this network; `most` bounds its rows x length."""
-        return Cache(len(self._layers), self._key_heads, self._size, self._dtype, most)
+        return Cache(self.depth, self._key_heads, self._size, self.dtype, most)
 
     @property
     def token_bytes(self) -> int:
         """Memory one token takes in the cache."""
-        return 2 * len(self._layers) * self._key_heads * self._size * self._dtype.itemsize
+        return 2 * self.depth * self._key_heads * self._size * self.dtype.itemsize
 
     def _rotations(self, theta: float) -> tuple[Tensor, Tensor]:
         frequency = theta ** -(torch.arange(0, self._size, 2, dtype=torch.float32) / self._size)
         angles = torch.outer(torch.arange(self.context, dtype=torch.float32), frequency)
         angles = torch.cat([angles, angles], dim=-1)
-        return angles.cos().to(self._dtype), angles.sin().to(self._dtype)
+        return angles.cos().to(self.dtype), angles.sin().to(self.dtype)
 
     @torch.inference_mode()
-    def prefill(self, cache: Cache, row: int, ids: list[int], start: int) -> Tensor:
+    def prefill(self, cache: Cache, row: int, ids: list[int], start: int, adapter: Adapter | None = None) -> Tensor:
         """Read `ids` into a row that holds `start` tokens already; returns the logits after the last, [vocabulary]."""
         count = len(ids)
         total = start + count
@@ -143,12 +159,15 @@ class Network:
             mixed = mixed.view(self._key_heads, group, count, self._size).permute(2, 0, 1, 3)
             return mixed.reshape(1, count, self._heads * self._size)
 
-        hidden = self._run(torch.tensor([ids]), positions[None], attend)
+        hidden = self._run(torch.tensor([ids]), positions[None], attend, Deltas([adapter]))
         return self._logits(hidden[0, -1:])[0]
 
     @torch.inference_mode()
-    def step(self, cache: Cache, ids: list[int], lengths: list[int]) -> Tensor:
-        """Read one id into each of the first rows, which hold `lengths` tokens; returns logits [rows, vocabulary]."""
+    def step(self, cache: Cache, ids: list[int], lengths: list[int], adapters: Sequence[Adapter | None] = ()) -> Tensor:
+        """Read one id into each of the first rows, which hold `lengths` tokens; returns logits [rows, vocabulary].
+
+        `adapters` are those of the rows; left out, all rows are of the plain weights.
+        """
         rows = len(ids)
         total = max(lengths) + 1
         places = torch.tensor(lengths)
@@ -167,22 +186,27 @@ class Network:
             )
             return mixed.reshape(rows, 1, self._heads * self._size)
 
-        return self._logits(self._run(torch.tensor(ids)[:, None], places[:, None], attend)[:, 0])
+        hidden = self._run(torch.tensor(ids)[:, None], places[:, None], attend, Deltas(adapters))
+        return self._logits(hidden[:, 0])
 
-    def _run(self, ids: Tensor, positions: Tensor, attend) -> Tensor:
+    def _run(self, ids: Tensor, positions: Tensor, attend: Attend, deltas: Deltas) -> Tensor:
         shape = (*ids.shape, -1, self._size)
         cosine, sine = self._cosine[positions][:, :, None], self._sine[positions][:, :, None]
         width, key_width = self._heads * self._size, self._key_heads * self._size
         hidden = functional.embedding(ids, self._embedding)
         for index, layer in enumerate(self._layers):
-            query, key, value = functional.linear(self._normed(hidden, layer.norm_in), layer.qkv).split(
+            normed = self._normed(hidden, layer.norm_in)
+            query, key, value = deltas.add(functional.linear(normed, layer.qkv), normed, index, "qkv").split(
                 (width, key_width, key_width), dim=-1
             )
             query, key = _rotated(query.view(shape), cosine, sine), _rotated(key.view(shape), cosine, sine)
             mixed = attend(index, query.contiguous(), key, value.view(shape))
-            hidden = hidden + functional.linear(mixed, layer.out)
-            gate, up = functional.linear(self._normed(hidden, layer.norm_mid), layer.gate_up).chunk(2, dim=-1)
-            hidden = hidden + functional.linear(functional.silu(gate) * up, layer.down)
+            hidden = hidden + deltas.add(functional.linear(mixed, layer.out), mixed, index, "out")
+            normed = self._normed(hidden, layer.norm_mid)
+            gate_up = deltas.add(functional.linear(normed, layer.gate_up), normed, index, "gate_up")
+            gate, up = gate_up.chunk(2, dim=-1)
+            inner = functional.silu(gate) * up
+            hidden = hidden + deltas.add(functional.linear(inner, layer.down), inner, index, "down")
         return hidden
 
     def _normed(self, hidden: Tensor, weight: Tensor) -> Tensor:

@@ -1,4 +1,7 @@
-"""Rows of the cache kept after their request is done: the next turn of a conversation begins with this one."""
+"""Rows of the cache kept after their request is done: the next turn of a conversation begins with this one.
+
+A row belongs to the weights that computed it: what one version kept is never a beginning for another.
+"""
 
 from __future__ import annotations
 
@@ -10,42 +13,50 @@ SHORTEST = 16
 """A shared beginning shorter than this is computed again rather than copied."""
 
 
+Key = tuple[str, tuple[int, ...]]
+"""Whose row it is (an adapter's digest, "" for the plain weights) and its ids."""
+
+
 class Prefixes:
     """The most recently finished rows, within a bound of tokens in all."""
 
     def __init__(self, most_tokens: int) -> None:
         self._most = most_tokens
         self._held = 0
-        self._rows: OrderedDict[tuple[int, ...], tuple[Tensor, Tensor]] = OrderedDict()
+        self._rows: OrderedDict[Key, tuple[Tensor, Tensor]] = OrderedDict()
 
-    def find(self, ids: list[int]) -> tuple[tuple[Tensor, Tensor], int] | None:
-        """The kept row sharing the longest beginning with `ids` and how many tokens it shares, always leaving one to
-        read."""
+    def find(self, ids: list[int], owner: str = "") -> tuple[tuple[Tensor, Tensor], int] | None:
+        """The kept row of `owner` sharing the longest beginning with `ids` and how many tokens it shares, always
+        leaving one to read."""
         best, shared = None, SHORTEST - 1
         for known in self._rows:
-            count = common(known, ids)
-            if count > shared:
+            if known[0] == owner and (count := common(known[1], ids)) > shared:
                 best, shared = known, count
         if best is None:
             return None
         self._rows.move_to_end(best)
         return self._rows[best], shared
 
-    def keep(self, ids: list[int], row: tuple[Tensor, Tensor]) -> None:
+    def keep(self, ids: list[int], row: tuple[Tensor, Tensor], owner: str = "") -> None:
         """Keep a row, letting go of the ones longest unused, and of one that this continues."""
-        key = tuple(ids)
-        if len(key) > self._most:
+        key = (owner, tuple(ids))
+        if len(ids) > self._most:
             return
-        for known in [known for known in self._rows if known == key[: len(known)]]:
+        for known in [known for known in self._rows if known[0] == owner and known[1] == key[1][: len(known[1])]]:
             self._drop(known)
-        while self._rows and self._held + len(key) > self._most:
+        while self._rows and self._held + len(ids) > self._most:
             self._drop(next(iter(self._rows)))
         self._rows[key] = row
-        self._held += len(key)
+        self._held += len(ids)
 
-    def _drop(self, key: tuple[int, ...]) -> None:
+    def forget(self, owner: str) -> None:
+        """Let go of all rows of one owner."""
+        for known in [known for known in self._rows if known[0] == owner]:
+            self._drop(known)
+
+    def _drop(self, key: Key) -> None:
         del self._rows[key]
-        self._held -= len(key)
+        self._held -= len(key[1])
 
 
 def common(known: tuple[int, ...], ids: list[int]) -> int:

@@ -40,21 +40,30 @@ class Prompter:
 
     def __init__(self, folder: Path) -> None:
         self._tokenizer: Tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.end = self._tokenizer.token_to_id("<|im_end|>")
         environment = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
         self._template = environment.from_string((folder / "chat_template.jinja").read_text(encoding="utf-8"))
         self._remembered: OrderedDict[bytes, tuple[list[int], str]] = OrderedDict()
 
-    def decode(self, ids: list[int]) -> str:
-        """The text of ids, without the marks of the template."""
-        return self._tokenizer.decode(ids, skip_special_tokens=True)
+    def decode(self, ids: list[int], special: bool = False) -> str:
+        """The text of ids, without the marks of the template unless `special`."""
+        return self._tokenizer.decode(ids, skip_special_tokens=not special)
+
+    def encode(self, text: str, special: bool = False) -> list[int]:
+        """The ids of a text; `special` adds what the tokenizer itself puts around a text."""
+        return self._tokenizer.encode(text, add_special_tokens=special).ids
 
     def piece(self, number: int) -> str:
         """One id as text."""
         return self._tokenizer.decode([number], skip_special_tokens=False)
 
-    def ids(self, request: ChatRequest) -> list[int]:
-        """The prompt of a request."""
-        whole = self._render(request, len(request.messages), ready=True)
+    def written(self, number: int) -> str:
+        """One id as the tokenizer's vocabulary writes it ("" where it has none)."""
+        return self._tokenizer.id_to_token(number) or ""
+
+    def ids(self, request: ChatRequest, ready: bool = True) -> list[int]:
+        """The prompt of a request; `ready` ends it where the assistant's words begin."""
+        whole = self._render(request, len(request.messages), ready=ready)
         for count in range(len(request.messages), 0, -1):
             if request.messages[count - 1].role != "assistant":
                 continue
@@ -64,8 +73,8 @@ class Prompter:
             ids, ending = known
             before = self._render(request, count, ready=False)
             if whole.startswith(before):
-                return ids + self._encode(ending + whole[len(before) :])
-        return self._encode(whole)
+                return ids + self.encode(ending + whole[len(before) :])
+        return self.encode(whole)
 
     def remember(self, request: ChatRequest, reply: ChatMessage, ids: list[int], ended: bool) -> None:
         """Keep the ids of a conversation up to and with this reply; `ended` says its end mark was sampled."""
@@ -73,9 +82,6 @@ class Prompter:
         self._remembered[_digest(continued, len(continued.messages))] = (ids, "\n" if ended else "<|im_end|>\n")
         if len(self._remembered) > MOST_REMEMBERED:
             self._remembered.popitem(last=False)
-
-    def _encode(self, text: str) -> list[int]:
-        return self._tokenizer.encode(text, add_special_tokens=False).ids
 
     def _render(self, request: ChatRequest, count: int, *, ready: bool) -> str:
         messages = [_plain(message) for message in request.messages[:count]]

@@ -15,12 +15,16 @@ from torch import Tensor
 
 
 class Choice(msgspec.Struct, kw_only=True):
-    """How one row is sampled; its random numbers come from its own seed, whatever else is in the batch."""
+    """How one row is sampled; its random numbers come from its own seed, whatever else is in the batch.
+
+    `top` asks for that many of the likeliest ids of every place besides the one drawn.
+    """
 
     random: Random
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
+    top: int = 0
 
 
 @torch.inference_mode()
@@ -42,6 +46,14 @@ def choose(logits: Tensor, choices: list[Choice]) -> tuple[list[int], list[float
             ids[row] = _drawn(logprobs[row], choice)
     picked = logprobs.gather(1, ids[:, None])[:, 0]
     return ids.tolist(), picked.tolist()
+
+
+@torch.inference_mode()
+def ranked(logits: Tensor, choice: Choice) -> list[tuple[int, float]]:
+    """The likeliest ids of one row of logits [vocabulary] and their log-probabilities, `choice.top` of them."""
+    scale = choice.temperature if choice.temperature > 0 else 1.0
+    values, ids = torch.log_softmax(logits / scale, dim=-1).topk(choice.top)
+    return list(zip(ids.tolist(), values.tolist(), strict=True))
 
 
 def _drawn(logprobs: Tensor, choice: Choice) -> int:

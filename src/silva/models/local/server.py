@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable
+from pathlib import Path
 
 from silva.models.child import TOKEN_VARIABLE, Child, announce, run_child, start_child, stop_with_parent
 from silva.models.local.weights import fingerprint, packed_weights, require, weights_folder
@@ -26,8 +27,18 @@ def serve_local(
     watch: Callable[[Callable[[], None]], None] | None = None,
     threads: int | None = None,
     rows: int = 32,
+    adapters: Path | None = None,
 ) -> None:
     """Serve the bundled model on a socket until told to stop.
+
+    Args:
+        listening: from `bind`.
+        token: what clients must present, or None for anyone.
+        say: told the url.
+        watch: given a function that stops the server.
+        threads: of torch; None leaves its default.
+        rows: most requests computed at once.
+        adapters: the folder LoRA adapters may be loaded from, or None for none.
 
     Raises:
         MissingError: a package is not installed.
@@ -38,12 +49,15 @@ def serve_local(
     from silva.models.local.engine import Engine
     from silva.models.local.prompt import Prompter
 
-    app = LocalApp(Engine(folder, rows=rows, threads=threads), Prompter(folder), fingerprint(folder), token)
+    engine = Engine(folder, rows=rows, threads=threads)
+    app = LocalApp(engine, Prompter(folder), fingerprint(folder), token, adapters)
     serve_forever(app, listening, say, watch)
 
 
-def start_local(threads: int | None = None, rows: int = 32) -> Child:
+def start_local(threads: int | None = None, rows: int = 32, adapters: Path | None = None) -> Child:
     """Start the local model in a child process and wait, blocking, until it serves.
+
+    With `adapters`, LoRA adapters can be loaded from folders under it while it runs; the child's token allows it.
 
     The first start ever unpacks the weights, which takes about a minute.
 
@@ -52,12 +66,13 @@ def start_local(threads: int | None = None, rows: int = 32) -> Child:
     """
     packed_weights()
     require("torch", "safetensors", "tokenizers")
-    arguments = [str(threads or 0), str(rows)]
+    arguments = [str(threads or 0), str(rows), *([str(adapters)] if adapters else [])]
     return start_child("silva.models.local", arguments, "the local model", ENVIRONMENT)
 
 
 def main(arguments: list[str]) -> None:
-    """Entry of the child process: threads (0: torch's default) and rows as arguments."""
+    """Entry of the child process: threads (0: torch's default), rows and perhaps the adapters' folder."""
     threads, rows = int(arguments[0]) or None, int(arguments[1])
+    adapters = Path(arguments[2]) if len(arguments) > 2 else None
     token = os.environ.pop(TOKEN_VARIABLE)
-    run_child(lambda: serve_local(bind("127.0.0.1", 0), token, announce, stop_with_parent, threads, rows))
+    run_child(lambda: serve_local(bind("127.0.0.1", 0), token, announce, stop_with_parent, threads, rows, adapters))

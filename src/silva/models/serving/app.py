@@ -11,12 +11,13 @@ import msgspec
 
 from silva.models.serving.chat import ChatRequest
 from silva.models.serving.exchange import Exchange, Receive, Refusal, Scope, Send
+from silva.tree import Json
 
 _decode = msgspec.json.Decoder(ChatRequest).decode
 
 
 class ChatApp:
-    """A chat server without its replies: subclasses give `chat`.
+    """A chat server without its replies: subclasses give `chat`, and may have more models and more routes.
 
     Args:
         model: the name it serves.
@@ -30,6 +31,18 @@ class ChatApp:
     async def chat(self, request: ChatRequest, exchange: Exchange) -> None:
         """Answer one chat completion on the exchange; raise Refusal for an HTTP error."""
         raise TypeError(f"{type(self).__name__} does not say how to chat")
+
+    async def elsewhere(self, path: str, method: str, exchange: Exchange) -> None:
+        """Answer a route that is not everyone's."""
+        raise Refusal(404, f"there is nothing at {path}: this server has /v1/chat/completions and /v1/models")
+
+    def models(self) -> list[Json]:
+        """The entries of `/v1/models`."""
+        return [{"id": self.model, "object": "model", "created": 0, "owned_by": "silva"}]
+
+    def serves(self, model: str) -> bool:
+        """Whether a request may name this model; its own name is not asked for."""
+        return False
 
     async def started(self) -> None:
         """Called once the server's loop runs, before the first request."""
@@ -70,10 +83,9 @@ class ChatApp:
                 raise Refusal(405, f"{method} is not allowed here: use POST")
             await self.chat(await self._request(exchange), exchange)
         elif path == "/v1/models":
-            entry = {"id": self.model, "object": "model", "created": 0, "owned_by": "silva"}
-            await exchange.send(200, msgspec.json.encode({"object": "list", "data": [entry]}))
+            await exchange.send(200, msgspec.json.encode({"object": "list", "data": self.models()}))
         else:
-            raise Refusal(404, f"there is nothing at {path}: this server has /v1/chat/completions and /v1/models")
+            await self.elsewhere(path, method, exchange)
 
     def _admits(self, exchange: Exchange) -> bool:
         given = exchange.header(b"authorization").encode("latin-1")
@@ -88,6 +100,7 @@ class ChatApp:
             raise Refusal(400, "the request has no messages")
         if request.n not in (None, 1):
             raise Refusal(400, "n must be 1: ask several times for several replies")
-        if request.model not in ("", self.model):
-            raise Refusal(404, f"there is no model {request.model!r} here, only {self.model!r}", "model_not_found")
+        if request.model not in ("", self.model) and not self.serves(request.model):
+            names = ", ".join(repr(entry["id"]) for entry in self.models())
+            raise Refusal(404, f"there is no model {request.model!r} here, only {names}", "model_not_found")
         return request

@@ -29,8 +29,8 @@ class Protocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
-        extensions = self.scope.setdefault("extensions", {})
-        extensions[ABORT] = self.transport.abort  # pyright: ignore
+        extensions: dict[str, Any] = self.scope.setdefault("extensions", {})  # pyright: ignore
+        extensions[ABORT] = self.transport.abort
         extensions[LEFT] = self._when_left
 
     def connection_lost(self, exc: Exception | None) -> None:

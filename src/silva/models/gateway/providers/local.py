@@ -35,12 +35,16 @@ class LocalProvider(ProcessProvider):
             arguments += ["--threads", str(chosen.threads)]
         if chosen.adapters is not None:
             arguments += ["--adapters", str(chosen.adapters)]
+        if chosen.engine != "torch":
+            arguments += ["--engine", chosen.engine]
+            if chosen.engine_python:
+                arguments += ["--engine-python", chosen.engine_python]
         source = str(Path(__file__).resolve().parents[4])  # a checkout that is not installed must still find itself
         command = Command(
             arguments=tuple(arguments),
-            kind="silva",
+            kind="silva" if chosen.engine == "torch" else "vllm",
             model=MODEL,
-            health="/healthz",
+            health="/healthz" if chosen.engine == "torch" else "/health",
             token_env=TOKEN_ENV,
             start_seconds=START_SECONDS,
             variables={"PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))},
