@@ -145,3 +145,11 @@ def test_counting_needs_no_bound() -> None:
     assert Anthropic().decode_count(body).messages == (user("hello"),)
     with pytest.raises(Malformed):
         Anthropic().decode(body)
+
+
+def test_a_thread_is_refused_with_the_code_upon_which_the_sdk_sends_the_conversation_whole() -> None:
+    body = {"model": "m", "max_tokens": 9, "thread": {"type": "create"}, "messages": [{"role": "user", "content": "a"}]}
+    with pytest.raises(Malformed) as refused:
+        Anthropic().decode(json.dumps(body).encode())
+    told = json.loads(Anthropic().error(400, "malformed", str(refused.value), refused.value.field))
+    assert told["error"]["details"]["error_code"] == "thread_unsupported_request"

@@ -314,7 +314,6 @@ def test_what_says_something_else_has_another_key() -> None:
         assistant("f{}"),
     ]
     assert len({content_key(message) for message in different}) == len(different)
-    assert {len(content_key(message)) for message in different} == {16}
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=30) | OBJECTS.map(compact))

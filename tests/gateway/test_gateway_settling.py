@@ -48,8 +48,8 @@ def test_a_repeated_request_waits_for_the_disk_although_the_first_client_left(
     gateway = serve(model)
     token = gateway.open_run()
     gateway.chat(token, {**ASKED, "messages": [{"role": "user", "content": "the rollout is known by now"}]})
-    disk = SlowDisk(gateway.keeper.lake.submit)
-    monkeypatch.setattr(gateway.keeper.lake, "submit", disk)
+    disk = SlowDisk(gateway.keeper.lake.submit_encoded)
+    monkeypatch.setattr(gateway.keeper.lake, "submit_encoded", disk)
     first = requests.Session()
     url = f"{gateway.where}/r/run/main/v1/chat/completions"
     headers = {"Authorization": f"Bearer {token}"}

@@ -20,6 +20,7 @@ from silva.tree import (
     ToolCall,
     Tree,
     assistant,
+    encode,
     seen_ids,
     system,
     token_walk,
@@ -51,7 +52,7 @@ class Program:
         completion = Completion(message=reply, model="m", policy_version="v1")
         if ids:
             place = self.session.match(messages, tools)
-            prompt = (*(place.seen or ()), 1000 + len(messages), 2000)
+            prompt = (*place.known()[0], 1000 + len(messages), 2000)
             sampled = tuple(range(self.asked * 10, self.asked * 10 + 3))
             tokens = Tokens(ids=sampled, sampled=3, logprobs=(-0.1, -0.2, -0.3))
             completion = Completion(message=reply, model="m", policy_version="v1", tokens=tokens, prompt_ids=prompt)
@@ -59,7 +60,7 @@ class Program:
         attributes = {"request": request, "reply": f"reply {self.asked}"}
         keys = [content_key(message) for message in messages]
         nodes = self.session.grow(messages, keys, tools, completion, attributes)
-        self.session.keep(nodes, keys, completion)
+        self.session.keep(nodes, [encode(node) for node in nodes], keys)
         for node in nodes:
             assert node.id not in self.nodes, "a node is written once"
             self.nodes[node.id] = node
@@ -79,7 +80,7 @@ def test_a_conversation_that_goes_on_adds_only_what_is_new() -> None:
     assert said(program.ask([system("s"), user("a")], assistant("1"))) == ["s", "a", "1"]
     assert said(program.ask([system("s"), user("a"), assistant("1"), user("b")], assistant("2"))) == ["b", "2"]
     assert len(program.tree.leaves) == 1
-    assert program.session.leaf is not None and program.session.leaf.message.text == "2"
+    assert program.nodes[program.session.leaf or ""].message.text == "2"
 
 
 def test_a_client_that_writes_arguments_anew_and_drops_thinking_goes_on_from_the_same_turn() -> None:
@@ -127,7 +128,7 @@ def test_a_summary_and_a_sub_agent_begin_walks_of_their_own_in_the_same_tree() -
     tree = program.tree
     assert len(tree.roots) == 2
     assert len(tree.leaves) == 3
-    assert program.session.leaf is not None and program.session.leaf.message.text == "4"
+    assert program.nodes[program.session.leaf or ""].message.text == "4"
     assert len(program.session.leaves) == 3
 
 
@@ -206,3 +207,22 @@ def test_whatever_a_program_asks_the_nodes_are_a_tree_that_holds_each_conversati
     assert loaded.turns == program.session.turns
     trajectory = program.session.trajectory(Outcome(status=Status.COMPLETED))
     assert trajectory.leaf_id in program.nodes
+
+
+def test_what_was_dropped_from_memory_is_gone_on_from_once_it_is_recalled() -> None:
+    program = Program()
+    for word in ("a", "b", "c"):
+        program.ask([user(word)], assistant(f"to {word}"), ids=True)
+    index = program.session._index
+    index.drop(0)
+    assert len(index.entries) == 2, "what was touched last stays"
+    goes_on = [user("a"), assistant("to a"), user("more")]
+    keys = [content_key(message) for message in goes_on]
+    assert program.session.lacks(goes_on, keys, ())
+    assert not program.session.lacks([user("new")], [content_key(user("new"))], ())
+    program.session.recall(program.nodes.values())
+    assert not program.session.lacks(goes_on, keys, ())
+    nodes = program.ask(goes_on, assistant("and"), ids=True)
+    assert said(nodes) == ["more", "and"]
+    assert nodes[-1].attributes.get("tokens") is None
+    assert index.size == sum(entry.size for entry in index.entries.values())

@@ -24,7 +24,7 @@ from silva.lake.columns import NODES, RUNS, SUPERVISIONS, TASKS, TRAJECTORIES
 from silva.lake.compactor import Compactor
 from silva.lake.entry import BlobEntry
 from silva.lake.filters import Filter
-from silva.lake.frames import frames
+from silva.lake.frames import frame, frames
 from silva.lake.journal import SEAL_BYTES, Journal
 from silva.lake.layout import LAKE_SCHEMA, is_lake, make_lake
 from silva.lake.location import default_location
@@ -125,6 +125,10 @@ class Lake:
             StoreError: as `append`; a write that fails later raises from the future.
         """
         return self._writer().submit(frames(records))
+
+    def submit_encoded(self, records: Sequence[bytes]) -> asyncio.Future[None]:
+        """As `submit`, of records that `silva.tree.encode` has encoded: for a caller that keeps the bytes as well."""
+        return self._writer().submit(b"".join(map(frame, records)))
 
     def append_sync(self, records: Sequence[AnyRecord]) -> None:
         """As `append`, blocking."""

@@ -6,6 +6,7 @@ Tool-call arguments pass through as the text the model wrote, valid JSON or not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -75,7 +76,7 @@ class _Choice(msgspec.Struct, gc=False):
     message: WireMessage
     finish_reason: str | None = None
     logprobs: WireLogProbs | None = None
-    token_ids: list[int] | None = None
+    token_ids: tuple[int, ...] | None = None
 
 
 class _Details(msgspec.Struct, gc=False):
@@ -94,7 +95,7 @@ class _Reply(msgspec.Struct, gc=False):
     choices: list[_Choice] | None = None
     model: str | None = None
     usage: WireUsage | None = None
-    prompt_token_ids: list[int] | None = None
+    prompt_token_ids: tuple[int, ...] | None = None
     system_fingerprint: str | None = None
     error: Any = None
 
@@ -170,9 +171,9 @@ def completion(
     thinking: str,
     calls: tuple[ToolCall, ...],
     finish_reason: str | None,
-    ids: list[int] | None,
+    ids: Sequence[int] | None,
     logprobs: list[_LogProb] | None,
-    prompt_ids: list[int] | None,
+    prompt_ids: Sequence[int] | None,
     usage: WireUsage | None,
     model: str | None,
     fingerprint: str | None,

@@ -27,7 +27,7 @@ from silva.redact import redact
 from silva.rollout.config import RolloutConfig
 from silva.rollout.doorway import Doorway
 from silva.rollout.slots import Slot
-from silva.sandbox import Confined, confined
+from silva.sandbox import Confined, confined, seen
 from silva.tree import Boundary, Failure, Json, Outcome, Record, Status, Trajectory, assistant, trajectory_id
 
 MOST_OUTPUT = 1 << 20
@@ -119,15 +119,16 @@ class ProgramEpisode:
         settings = self._config.program
         command = self._config.command
         takes_argument = any("{prompt}" in part for part in command)
+        place = seen(folder, settings.sandbox)
         home = folder / ".home"
         home.mkdir(exist_ok=True)
         answer = home / "answer"
         answer.unlink(missing_ok=True)
         passed = {name: os.environ[name] for name in settings.pass_variables if name in os.environ}
         ready = confined(
-            tuple(part.replace("{prompt}", prompt).replace("{workspace}", str(folder)) for part in command),
+            tuple(part.replace("{prompt}", prompt).replace("{workspace}", str(place)) for part in command),
             folder,
-            {**passed, **variables, **settings.variables, "SILVA_ANSWER": str(answer)},
+            {**passed, **variables, **settings.variables, "SILVA_ANSWER": str(place / ".home" / "answer")},
             wanted=settings.sandbox,
             mounts=settings.mounts,
         )

@@ -5,6 +5,6 @@ than it needs.
                                         └─ process (no isolation; where asked for, or where there is no bubblewrap)
 """
 
-from silva.sandbox.confine import Confined, Level, confined, level
+from silva.sandbox.confine import Confined, Level, confined, level, seen
 
-__all__ = ["Confined", "Level", "confined", "level"]
+__all__ = ["Confined", "Level", "confined", "level", "seen"]

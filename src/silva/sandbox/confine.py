@@ -19,6 +19,9 @@ from silva.tree import Record
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt")
 """What programs need of the system; read-only. Homes, /root, /var, /run and /srv are not there."""
+INSIDE = Path("/workspace")
+"""Where the folder of a command in namespaces lies for it: always the same, so that what programs tell their models
+of it does not differ from one episode to the next."""
 
 
 class Level(StrEnum):
@@ -50,6 +53,15 @@ def level() -> Level:
     return Level.NAMESPACES if tried.returncode == 0 else Level.PROCESS
 
 
+def seen(folder: Path, wanted: str = "auto") -> Path:
+    """The path of `folder` as a command confined to it sees it.
+
+    Raises:
+        MissingError, UsageError: as of `confined`.
+    """
+    return INSIDE if _reached(wanted) is Level.NAMESPACES else folder
+
+
 def confined(
     command: tuple[str, ...],
     folder: Path,
@@ -58,7 +70,8 @@ def confined(
     wanted: str = "auto",
     mounts: tuple[Path, ...] = (),
 ) -> Confined:
-    """Make a command ready to run in `folder`, the only place of this machine it may write.
+    """Make a command ready to run in `folder`, the only place of this machine it may write. It may lie elsewhere for
+    the command: paths in `command` and `variables` that lead into it are to start with `seen(folder, wanted)`.
 
     Args:
         command: the program and its arguments.
@@ -71,29 +84,33 @@ def confined(
         MissingError: `namespaces` is wanted and cannot be had here.
         UsageError: there is no such program, or `wanted` is no level.
     """
-    program = shutil.which(command[0])
-    if program is None:
+    found = shutil.which(command[0])
+    if found is None:
         raise UsageError(f"there is no program {command[0]!r}: give its path, or install it")
-    reached = level() if wanted == "auto" else _level(wanted)
-    home = folder / ".home"
+    program = str(Path(found).absolute())  # it starts in another folder
+    reached = _reached(wanted)
+    place = seen(folder, wanted)
     inner = {
         "PATH": os.environ.get("PATH", os.defpath),
-        "HOME": str(home),
+        "HOME": str(place / ".home"),
         "TMPDIR": "/tmp",
         "LANG": os.environ.get("LANG", "C.UTF-8"),
         **variables,
     }
-    home.mkdir(exist_ok=True)
+    (folder / ".home").mkdir(exist_ok=True)
     if reached is Level.PROCESS:
         return Confined(arguments=(program, *command[1:]), variables=inner, level=reached)
     binds: list[str] = []
-    for place in _readable(Path(program), mounts):
-        binds += ["--ro-bind-try", str(place), str(place)]
-    arguments = (*_base(), *binds, "--bind", str(folder), str(folder), "--chdir", str(folder), program, *command[1:])
+    for path in map(str, _readable(Path(program), mounts)):
+        binds += ["--ro-bind-try", path, path]
+    own = ("--bind", str(folder), str(place), "--chdir", str(place))
+    arguments = (*_base(), *binds, *own, program, *command[1:])
     return Confined(arguments=arguments, variables=inner, level=reached)
 
 
-def _level(wanted: str) -> Level:
+def _reached(wanted: str) -> Level:
+    if wanted == "auto":
+        return level()
     if wanted == Level.PROCESS:
         return Level.PROCESS
     if wanted != Level.NAMESPACES:

@@ -95,6 +95,7 @@ class Answering:
             exchange.on_leave(None)
             account.leave()
             session.in_flight.pop(request, None)
+            self._gateway.make_room()
             if not waiting.done():
                 waiting.cancel()
 
@@ -240,8 +241,11 @@ def _digest(tail: str, body: bytes) -> str:
 
 def _patience(exchange: Exchange, most: float) -> float:
     for name in PATIENCE:
+        given = exchange.header(name)
+        if not given:
+            continue
         try:
-            asked = float(exchange.header(name))
+            asked = float(given)
         except ValueError:
             continue
         if asked > 0:

@@ -90,9 +90,9 @@ class LocalBackends(Section):
 
 
 class RayBackends(Section):
-    """A Ray Serve application that serves `kind`. `address` as `ray.init` takes it (needs the extra `ray`), or the url of
-    the dashboard. Where `most` is given the application's replicas follow the load between `least` and `most` (it must
-    allow its external scaler); else Serve scales by its own rules."""
+    """A Ray Serve application that serves `kind`. `address` as `ray.init` takes it (needs the extra `ray`), or the url
+    of the dashboard. Where `most` is given the application's replicas follow the load between `least` and `most` (it
+    must allow its external scaler); else Serve scales by its own rules."""
 
     provider: Literal["ray"]
     application: str

@@ -19,7 +19,7 @@ import msgspec
 from silva.errors import StoreError
 from silva.models.gateway.config import GatewayConfig
 from silva.models.gateway.dialects.content import content_key
-from silva.models.gateway.index import TreeIndex
+from silva.models.gateway.index import Held, TreeIndex
 from silva.models.gateway.keeper import Keeper
 from silva.models.gateway.metrics import Metrics
 from silva.models.gateway.problem import Problem
@@ -31,6 +31,9 @@ from silva.tree import Boundary, Failure, Json, Outcome, Status, Trajectory
 
 DEFAULT_ROLLOUT = "main"
 """The rollout of calls that name none."""
+
+MOST_BYTES = 256 << 20
+"""Bytes of conversations kept in memory, roughly; the lake has all of them."""
 
 MOST_SESSIONS = 4096
 """Sessions kept in memory; one unused for longest is let go, and read from the lake when it is needed again."""
@@ -69,6 +72,7 @@ class Gateway:
         self._rollouts: dict[tuple[str, str], Rollout] = {}
         self._indices: dict[str, TreeIndex] = {}
         self._users: dict[str, int] = {}
+        self._held = Held()
         self._loading: dict[Any, asyncio.Future[Any]] = {}
         keeper.recovered = self._forget_sessions
 
@@ -301,7 +305,10 @@ class Gateway:
             rollout = Rollout(run_id=account.id, name=name, task_id=f"gateway/{name}")
             self.open_rollout(account, rollout)
         tree = rollout.tree_id
-        session = Session(rollout, self._indices.setdefault(tree, TreeIndex(tree, content_key)))
+        index = self._indices.get(tree)
+        if index is None:
+            index = self._indices[tree] = TreeIndex(tree, content_key, self._held)
+        session = Session(rollout, index)
         self._users[tree] = self._users.get(tree, 0) + 1
         try:
             if tree in account.stored_trees:  # also where a sibling has the index: this rollout's own turns are counted
@@ -331,7 +338,21 @@ class Gateway:
     def _release(self, tree: str) -> None:
         self._users[tree] -= 1
         if not self._users[tree]:
-            del self._users[tree], self._indices[tree]
+            self._indices.pop(tree).clear()
+            del self._users[tree]
+
+    def make_room(self) -> None:
+        """Keep what is in memory within its bound: sessions at rest go first, then old conversations of the others."""
+        if self._held.bytes <= MOST_BYTES:
+            return
+        for key, session in list(self._sessions.items())[:-1]:
+            if self._held.bytes <= MOST_BYTES // 2:
+                return
+            if not session.in_flight:
+                self._let_go(key)
+        share = MOST_BYTES // 2 // max(1, len(self._indices))
+        for index in self._indices.values():
+            index.drop(share)
 
     def _forget_sessions(self) -> None:
         """After the lake was opened again: what it did not take must not be built upon."""

@@ -4,16 +4,23 @@
 
 A client sends back what it was given, not what was sampled: JSON of arguments is re-serialised, thinking is left out,
 ends are stripped. So turns are found by `content_key`, which looks past these; the ids stay those of the node.
+
+The lake has all of it, so what has not been touched for long may be dropped (`drop`); the index then is `partial`, and
+who finds a conversation missing in it loads the tree again.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import msgspec
 
-from silva.tree import Author, Message, Node, Tokens, Tool, digest
+from silva.tree import Author, Message, Node, Tool, decode, digest, encode
 from silva.tree.exact import RESTART
+
+ENTRY_BYTES = 1200
+"""What an entry takes besides what it says, roughly."""
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -30,32 +37,46 @@ def own_slot(name: str) -> str:
 
 class Entry:
     """One node as the index keeps it. `tools` is the key of the tools in force after it, `changed` whether they changed
-    here; `slot` is "" for nodes all rollouts of the task share."""
+    here; `slot` is "" for nodes all rollouts of the task share. The node itself is kept as it was written, and read
+    when somebody wants it: its ids alone, as numbers of Python's, would take ten times the room."""
 
-    __slots__ = ("changed", "depth", "id", "message", "parent", "restart", "sampled", "slot", "tokens", "tools")
+    __slots__ = (
+        "_written",
+        "changed",
+        "depth",
+        "id",
+        "message",
+        "parent",
+        "place",
+        "restart",
+        "root",
+        "sampled",
+        "size",
+        "slot",
+        "tools",
+    )
 
     def __init__(
-        self,
-        node_id: str,
-        parent: Entry | None,
-        message: Message,
-        slot: str,
-        tools: str,
-        changed: bool,
-        tokens: Tokens | None,
-        sampled: bool,
-        restart: bool,
+        self, node: Node, written: bytes, parent: Entry | None, tools: str, place: tuple[str, str, Hashable]
     ) -> None:
-        self.id = node_id
+        self.id = node.id
         self.parent = parent
-        self.depth = 0 if parent is None else parent.depth + 1
-        self.message = message
-        self.slot = slot
+        self.root: Entry = self if parent is None else parent.root
+        self.depth = node.depth
+        self.message = node.message
+        self.slot = node.slot
         self.tools = tools
-        self.changed = changed
-        self.tokens = tokens
-        self.sampled = sampled
-        self.restart = restart
+        self.changed = node.tools is not None
+        self.sampled = node.author is Author.POLICY
+        self.restart = node.attributes.get("tokens") == RESTART
+        self.place = place
+        self.size = ENTRY_BYTES + 2 * len(written)
+        self._written = written
+
+    @property
+    def node(self) -> Node:
+        """The node."""
+        return decode(self._written)  # pyright: ignore[reportReturnType]
 
     def walk(self) -> list[Entry]:
         """The entries from the root to this one."""
@@ -70,30 +91,50 @@ class Entry:
     def seen(self) -> tuple[tuple[int, ...] | None, Entry | None]:
         """The exact ids the model has seen and sampled along the walk here, and the last sampled turn, where they end.
         None where a turn lacks its ids."""
-        pieces: list[tuple[int, ...]] = []
+        pieces: list[Sequence[int]] = []
         last: Entry | None = None
         entry: Entry | None = self
         while entry is not None:
-            if entry.tokens is not None:
+            if entry.sampled:
+                tokens = entry.node.tokens
+                if tokens is None:
+                    return None, None
                 last = last or entry
-                pieces.append(entry.tokens.ids)
+                pieces.append(tokens.ids)
                 if entry.restart:
                     break
-            elif entry.sampled:
-                return None, None
             entry = entry.parent
         pieces.reverse()
         return tuple(number for piece in pieces for number in piece), last
 
 
-class TreeIndex:
-    """The turns of one tree. `key` gives the content key of a message (`dialects.content.content_key`)."""
+class Held:
+    """How many bytes several indices hold together, roughly."""
 
-    def __init__(self, tree_id: str, key: Callable[[Message], Hashable]) -> None:
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        self.bytes = 0
+
+
+class TreeIndex:
+    """The turns of one tree.
+
+    Args:
+        tree_id: the tree's.
+        key: gives the content key of a message (`dialects.content.content_key`).
+        held: counts what it holds together with others.
+    """
+
+    def __init__(self, tree_id: str, key: Callable[[Message], Hashable], held: Held | None = None) -> None:
         self.tree_id = tree_id
         self.entries: dict[str, Entry] = {}
         self.key = key
+        self.partial = False
+        self.size = 0
+        self._held = held or Held()
         self._children: dict[tuple[str, str, Hashable], list[Entry]] = {}
+        self._walks: OrderedDict[str, list[Entry]] = OrderedDict()
 
     def match(self, slot: str, keys: Sequence[Hashable], tools: str) -> tuple[Entry | None, int]:
         """The deepest entry that a conversation reaches (by the content keys of its messages), and how many of its
@@ -130,34 +171,51 @@ class TreeIndex:
                     return entry
         return None
 
-    def add(self, node: Node, parent: Entry | None, key: Hashable = None) -> Entry:
-        """Take in a node under its parent's entry; `key` is its content key where the caller has it."""
+    def add(self, node: Node, written: bytes, parent: Entry | None, key: Hashable = None) -> Entry:
+        """Take in a node, as it is and as it was written, under its parent's entry; `key` is its content key where the
+        caller has it."""
         known = self.entries.get(node.id)
         if known is not None:
+            self._walks.move_to_end(known.root.id)
             return known
         before = "" if parent is None else parent.tools
         tools = before if node.tools is None else tools_key(node.tools)
-        entry = Entry(
-            node.id,
-            parent,
-            node.message,
-            node.slot,
-            tools,
-            node.tools is not None,
-            node.tokens,
-            node.author is Author.POLICY,
-            node.attributes.get("tokens") == RESTART,
-        )
-        self.entries[node.id] = entry
         above = "" if parent is None else parent.id
         place = (above, own_slot(node.slot), self.key(node.message) if key is None else key)
+        entry = Entry(node, written, parent, tools, place)
+        self.entries[node.id] = entry
         self._children.setdefault(place, []).append(entry)
+        self._walks.setdefault(entry.root.id, []).append(entry)
+        self._walks.move_to_end(entry.root.id)
+        self._count(entry.size)
         return entry
 
     def load(self, nodes: Iterable[Node]) -> None:
         """Take in stored nodes of this tree, in any order; those whose parent is missing are left out."""
         for node in sorted(nodes, key=lambda node: (node.depth, node.started)):
             if node.parent_id is None:
-                self.add(node, None)
+                self.add(node, encode(node), None)
             elif node.parent_id in self.entries:
-                self.add(node, self.entries[node.parent_id])
+                self.add(node, encode(node), self.entries[node.parent_id])
+        self.partial = False
+
+    def drop(self, size: int) -> None:
+        """Drop what was touched longest ago, until so many bytes are left or only what was touched last is."""
+        while self.size > size and len(self._walks) > 1:
+            _, entries = self._walks.popitem(last=False)
+            self.partial = True
+            for entry in entries:
+                del self.entries[entry.id]
+                alike = self._children[entry.place]
+                alike.remove(entry)
+                if not alike:
+                    del self._children[entry.place]
+                self._count(-entry.size)
+
+    def clear(self) -> None:
+        """Let go of everything; the index is not used any more."""
+        self._count(-self.size)
+
+    def _count(self, size: int) -> None:
+        self.size += size
+        self._held.bytes += size

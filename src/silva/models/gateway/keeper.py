@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from silva.errors import StoreError
 from silva.lake import Lake
 from silva.models.gateway.runs import usage_fields
-from silva.tree import AnyRecord, Node, Run, SchemaError, Trajectory, Usage
+from silva.tree import AnyRecord, Node, Run, Trajectory, Usage, encode
 
 PATIENCE = 5.0
 """Seconds between two tries to open a lake that failed."""
@@ -40,18 +40,15 @@ class Keeper:
         self._recovering: asyncio.Task[None] | None = None
         self.recovered: Callable[[], None] = lambda: None
 
-    def submit(self, records: Sequence[AnyRecord]) -> asyncio.Future[None]:
-        """Send records on their way to disk; wait for them with `settled`.
+    def submit(self, written: Sequence[bytes]) -> asyncio.Future[None]:
+        """Send records, encoded, on their way to disk; wait for them with `settled`.
 
         Raises:
             StoreError: none are taken until the lake has been opened again.
-            SchemaError: a record that cannot be written.
         """
         try:
-            return self.lake.submit(records)
+            return self.lake.submit_encoded(written)
         except StoreError as error:
-            if self.lake.failure is None:
-                raise SchemaError(str(error)) from error  # this record's fault, not the lake's
             self._failed(error)
             raise
 
@@ -68,8 +65,13 @@ class Keeper:
             raise
 
     async def keep(self, records: Sequence[AnyRecord]) -> None:
-        """Return once the records are on disk; raises as `submit` and `settled`."""
-        await self.settled(self.submit(records))
+        """Return once the records are on disk.
+
+        Raises:
+            StoreError: as `submit` and `settled`.
+            SchemaError: a record that cannot be written.
+        """
+        await self.settled(self.submit([encode(record) for record in records]))
 
     async def keep_blob(self, data: bytes, media_type: str) -> None:
         """Return once the bytes are durable.

@@ -29,7 +29,6 @@ from silva.tree import (
     Tokens,
     Tool,
     Trajectory,
-    Usage,
     added,
     node_id,
     slot,
@@ -38,8 +37,10 @@ from silva.tree import (
 )
 from silva.tree.exact import ABSENT, RESTART
 
-MOST_REPLIES = 64
-"""Replies a session keeps whole for repeated requests; older ones are put together from their nodes."""
+MOST_REMEMBERED = 1024
+"""Answers a session can find again: for requests that are repeated, or go on from a response by its name."""
+MOST_LEAVES = 1000
+"""Ends of walks that a trajectory names, the latest."""
 
 
 class Rollout(Record, frozen=True, kw_only=True):
@@ -84,19 +85,33 @@ def rollout_of(trajectory: Trajectory) -> Rollout:
     )
 
 
-class Place(Record, frozen=True, kw_only=True, gc=True):
-    """Where a request stands: `covered` of its messages are on the tree. `seen` are the exact ids up to the last
-    sampled turn among them (None: not known), `said` the messages they stand for as they were recorded, not as the
-    client repeats them; `same_tools`: they were said under the tools this request has. `keys` are the content keys of
-    its messages, `messages` the request's with what is on the tree as it was recorded.
-    """
+class Place:
+    """Where a request stands: `covered` of its messages are on the tree. `keys` are the content keys of its messages,
+    `messages` the request's with what is on the tree as it was recorded."""
 
-    covered: int
-    messages: tuple[Message, ...]
-    keys: tuple[Hashable, ...] = ()
-    seen: tuple[int, ...] | None = None
-    said: tuple[Message, ...] = ()
-    same_tools: bool = True
+    __slots__ = ("_entry", "_tools", "covered", "keys", "messages")
+
+    def __init__(
+        self,
+        messages: tuple[Message, ...],
+        keys: tuple[Hashable, ...] = (),
+        covered: int = 0,
+        entry: Entry | None = None,
+        tools: str = "",
+    ) -> None:
+        self.messages = messages
+        self.keys = keys
+        self.covered = covered
+        self._entry = entry
+        self._tools = tools
+
+    def known(self) -> tuple[tuple[int, ...], tuple[Message, ...], bool]:
+        """The exact ids up to the last sampled turn among what is on the tree (none where they are not known), the
+        messages they stand for as they were recorded, and whether those were said under the request's tools."""
+        seen, last = ((), None) if self._entry is None else self._entry.seen()
+        if not seen or last is None:
+            return (), (), True
+        return seen, tuple(step.message for step in last.walk()), last.tools == self._tools
 
 
 class Answer(Record, frozen=True, kw_only=True, gc=True):
@@ -121,7 +136,8 @@ class Session:
         self.versions: set[str] = set()
         self.started = time.time()
         self.touched = self.started
-        self.last: Entry | None = None
+        self.last: tuple[str, str] | None = None
+        """The node sampled last, and the root of its walk."""
         self.lost = 0
         self.stale = False
         self.most_turns: int | None = None
@@ -129,10 +145,9 @@ class Session:
         self._index = index
         self._slot = rollout.slot
         self._tree = index.tree_id
-        self._leaves: dict[str, Entry] = {}
-        self._answered: dict[str, tuple[Entry, str]] = {}
-        self._by_reply: dict[str, Entry] = {}
-        self._replies: OrderedDict[str, Completion] = OrderedDict()
+        self._leaves: dict[str, str] = {}
+        self._answered: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._by_reply: OrderedDict[str, str] = OrderedDict()
         self.in_flight: dict[str, asyncio.Future[Answer]] = {}
         self.undelivered: set[str] = set()
         self.settling: set[str] = set()
@@ -145,18 +160,24 @@ class Session:
         key = tools_key(tools)
         entry, covered = self._index.match(self._slot, keys, key)
         if entry is None:
-            return Place(covered=covered, keys=keys, messages=tuple(messages))
+            return Place(tuple(messages), keys)
         recorded = (_as_recorded(step.message, given) for step, given in zip(entry.walk(), messages, strict=False))
-        whole = (*recorded, *messages[covered:])
-        seen, last = entry.seen()
-        if not seen or last is None:
-            return Place(covered=covered, keys=keys, messages=whole)
-        said = tuple(step.message for step in last.walk())
-        return Place(covered=covered, seen=seen, said=said, same_tools=last.tools == key, keys=keys, messages=whole)
+        return Place((*recorded, *messages[covered:]), keys, covered, entry, key)
+
+    def lacks(self, messages: Sequence[Message], keys: Sequence[Hashable], tools: tuple[Tool, ...]) -> bool:
+        """Whether part of a conversation may have been dropped from memory: then `recall` it before going on."""
+        if not self._index.partial:
+            return False
+        _, covered = self._index.match(self._slot, keys, tools_key(tools))
+        return any(message.role == "assistant" for message in messages[covered:])
+
+    def recall(self, nodes: Iterable[Node]) -> None:
+        """Take what the lake holds of the tree into memory again."""
+        self._index.load(nodes)
 
     def conversation(self, reply: str) -> tuple[Message, ...] | None:
         """The messages up to and with the reply of that id, or None where there is no such reply."""
-        entry = self._by_reply.get(reply)
+        entry = self._index.entries.get(self._by_reply.get(reply, ""))
         return None if entry is None else tuple(step.message for step in entry.walk())
 
     def grow(
@@ -184,45 +205,41 @@ class Session:
             parent, depth, in_force = node.id, depth + 1, key
         tokens, extra = self._tokens(entry, completion)
         changed = tools if key != in_force else None
-        usage = completion.usage
+        place, made = self._fresh(parent, completion.message, changed)
         reply = self._node(
             parent,
             depth,
             Author.POLICY,
             completion.message,
-            self._fresh(parent, completion.message, changed),
+            place,
             changed,
+            made,
             started=started,
             tokens=tokens,
             model=completion.model,
             policy_version=completion.policy_version,
             finish_reason=completion.finish_reason,
-            usage=usage,
+            usage=completion.usage,
             attributes={**completion.attributes, **attributes, **extra},
         )
         nodes.append(reply)
         return nodes
 
-    def keep(self, nodes: Sequence[Node], keys: Sequence[Hashable], completion: Completion) -> None:
-        """Take in nodes that are on their way to disk; the last is the reply. `keys` are those of the whole request."""
+    def keep(self, nodes: Sequence[Node], written: Sequence[bytes], keys: Sequence[Hashable]) -> None:
+        """Take in nodes that are on their way to disk, `written` so; the last is the reply. `keys` are those of the
+        whole request."""
         entry: Entry | None = None
-        for node in nodes:
+        for node, data in zip(nodes, written, strict=True):
             parent = self._index.entries.get(node.parent_id) if node.parent_id is not None else None
-            entry = self._index.add(node, parent, keys[node.depth] if node.depth < len(keys) else None)
+            entry = self._index.add(node, data, parent, keys[node.depth] if node.depth < len(keys) else None)
         if entry is not None:
             self._turn(entry, nodes[-1])
-        request = nodes[-1].attributes.get("request", "")
-        self._replies[request] = completion
-        if len(self._replies) > MOST_REPLIES:
-            self._replies.popitem(last=False)
 
     def answered(self, request: str) -> Answer | None:
         """What a repeated request was answered before, or None."""
-        found = self._answered.get(request)
-        if found is None:
-            return None
-        entry, reply = found
-        return Answer(completion=self._replies.get(request) or self._restored(entry), reply=reply)
+        node, reply = self._answered.get(request, ("", ""))
+        entry = self._index.entries.get(node)
+        return None if entry is None else Answer(completion=_restored(entry), reply=reply)
 
     def load(self, nodes: Iterable[Node]) -> None:
         """Go on from what the lake holds of this rollout."""
@@ -246,7 +263,7 @@ class Session:
             index=rollout.index,
             attempt=rollout.attempt,
             seed=rollout.seed,
-            leaf_id=None if leaf is None else leaf.id,
+            leaf_id=leaf,
             outcome=outcome,
             agent=rollout.agent,
             model=", ".join(sorted(self.models)),
@@ -259,20 +276,21 @@ class Session:
         )
 
     @property
-    def leaf(self) -> Entry | None:
+    def leaf(self) -> str | None:
         """The last turn sampled in the main conversation: the one with most turns, or a later one of at least two."""
         if self.last is None:
             return None
         most = max(self._roots.values())
-        for entry in reversed(self._leaves.values()):
-            if self._roots[_root(entry).id] >= min(most, 2):
-                return entry
-        return self.last
+        for leaf, root in reversed(self._leaves.items()):
+            if self._roots[root] >= min(most, 2):
+                return leaf
+        return self.last[0]
 
     @property
     def leaves(self) -> list[str]:
-        """The last node of every walk that ends in a sampled turn, in the order they were reached."""
-        return list(self._leaves)
+        """The last node of every walk that ends in a sampled turn, in the order they were reached; the latest of them
+        where they are many."""
+        return list(self._leaves)[-MOST_LEAVES:]
 
     def _turn(self, entry: Entry, node: Node) -> None:
         above = entry.parent
@@ -281,11 +299,11 @@ class Session:
                 self._leaves.pop(above.id, None)
                 break
             above = above.parent
+        root = entry.root.id
         self._leaves.pop(entry.id, None)
-        self._leaves[entry.id] = entry
-        root = _root(entry).id
+        self._leaves[entry.id] = root
         self._roots[root] = self._roots.get(root, 0) + 1
-        self.last = entry
+        self.last = (entry.id, root)
         self.turns += 1
         self.usage = self.usage + node.usage
         self.models.add(node.model)
@@ -293,9 +311,9 @@ class Session:
             self.versions.add(node.policy_version)
         request, reply = node.attributes.get("request", ""), node.attributes.get("reply", "")
         if request:
-            self._answered[request] = (entry, reply)
+            _remember(self._answered, request, (entry.id, reply))
         if reply:
-            self._by_reply[reply] = entry
+            _remember(self._by_reply, reply, entry.id)
         self.touched = time.time()
 
     def _node(
@@ -306,13 +324,13 @@ class Session:
         message: Message,
         own_slot: str,
         tools: tuple[Tool, ...] | None,
+        id: str = "",
         **fields: Any,
     ) -> Node:
-        tree = self._index.tree_id
         return Node(
-            id=node_id(tree, parent, author, message, tools, own_slot),
+            id=id or node_id(self._tree, parent, author, message, tools, own_slot),
             run_id=self.rollout.run_id,
-            tree_id=tree,
+            tree_id=self._tree,
             parent_id=parent,
             depth=depth,
             author=author,
@@ -322,14 +340,13 @@ class Session:
             **fields,
         )
 
-    def _fresh(self, parent: str | None, message: Message, tools: tuple[Tool, ...] | None) -> str:
-        """The slot of a reply. One with the words of a sibling gets a slot of its own, as two samples are two nodes."""
-        tree, place = self._index.tree_id, self._slot
-        count = 1
-        while node_id(tree, parent, Author.POLICY, message, tools, place) in self._index.entries:
+    def _fresh(self, parent: str | None, message: Message, tools: tuple[Tool, ...] | None) -> tuple[str, str]:
+        """The slot and id of a reply; one with a sibling's words gets a slot of its own, being another sample."""
+        place, count = self._slot, 1
+        while (made := node_id(self._tree, parent, Author.POLICY, message, tools, place)) in self._index.entries:
             count += 1
             place = f"{self._slot}~{count}"
-        return place
+        return place, made
 
     def _tokens(self, entry: Entry | None, completion: Completion) -> tuple[Tokens | None, dict[str, Any]]:
         sampled = completion.tokens
@@ -339,19 +356,31 @@ class Session:
         tokens, restart = added(seen, completion.prompt_ids, sampled)
         return tokens, {"tokens": RESTART} if restart else {}
 
-    def _restored(self, entry: Entry) -> Completion:
-        tokens = entry.tokens
-        sampled = None if tokens is None else tokens.ids[len(tokens.ids) - tokens.sampled :]
-        seen, _ = entry.seen()
-        prompt = () if seen is None or sampled is None else seen[: len(seen) - len(sampled)]
-        own = Tokens(ids=sampled, sampled=len(sampled), logprobs=tokens.logprobs) if tokens and sampled else None
-        return Completion(
-            message=entry.message,
-            finish_reason="tool_calls" if entry.message.tool_calls else "stop",
-            tokens=own,
-            prompt_ids=prompt,
-            usage=Usage(prompt_tokens=len(prompt), completion_tokens=len(sampled or ())),
-        )
+
+def _restored(entry: Entry) -> Completion:
+    """A completion as it was, put together from its node."""
+    node = entry.node
+    tokens = node.tokens
+    sampled = () if tokens is None else tokens.ids[len(tokens.ids) - tokens.sampled :]
+    seen, _ = entry.seen()
+    prompt = () if seen is None or not sampled else seen[: len(seen) - len(sampled)]
+    own = Tokens(ids=sampled, sampled=len(sampled), logprobs=tokens.logprobs) if tokens and sampled else None
+    return Completion(
+        message=node.message,
+        finish_reason=node.finish_reason,
+        tokens=own,
+        prompt_ids=prompt,
+        logprobs=() if own is None else own.logprobs,
+        usage=node.usage,
+        model=node.model,
+        policy_version=node.policy_version,
+    )
+
+
+def _remember(answers: OrderedDict[str, Any], name: str, answer: Any) -> None:
+    answers[name] = answer
+    if len(answers) > MOST_REMEMBERED:
+        answers.popitem(last=False)
 
 
 def _as_recorded(recorded: Message, given: Message) -> Message:
@@ -359,9 +388,3 @@ def _as_recorded(recorded: Message, given: Message) -> Message:
     messages answer them."""
     same = [call.id for call in recorded.tool_calls] == [call.id for call in given.tool_calls]
     return recorded if same else given
-
-
-def _root(entry: Entry) -> Entry:
-    while entry.parent is not None:
-        entry = entry.parent
-    return entry

@@ -26,7 +26,7 @@ from silva.models.gateway.runs import RunAccount
 from silva.models.gateway.session import Place, Session
 from silva.models.model import Completion, Delta, Request
 from silva.redact import redact
-from silva.tree import SchemaError, Usage
+from silva.tree import SchemaError, Usage, encode
 
 Emit = Callable[[Delta], Awaitable[None]]
 """Hands a piece of a streamed reply on to the client."""
@@ -75,7 +75,12 @@ class Turn:
         if not keeps and strict:
             raise Problem("store", f"no turn can be kept, so none is begun: {keeper.failure}", retry_after=5.0)
         asked = self.asked
-        place = self.session.match(asked.messages, asked.tools) if keeps else Place(covered=0, messages=asked.messages)
+        if keeps:
+            place = self.session.match(asked.messages, asked.tools)
+            if await self._recalled(keeper, place.keys):
+                place = self.session.match(asked.messages, asked.tools)
+        else:
+            place = Place(asked.messages)
         completion = await self._answered(place, deadline, emit)
         self.account.charge(completion.usage)
         if keeps:
@@ -172,10 +177,12 @@ class Turn:
                 raise StoreError("the lake failed while the model was asked")
             for media_type, data in self.asked.images.values():
                 await keeper.keep_blob(data, media_type)
+            await self._recalled(keeper, keys)
             nodes = self.session.grow(self.asked.messages, keys, self.asked.tools, completion, attributes)
-            on_its_way = keeper.submit(nodes)
+            written = [encode(node) for node in nodes]
+            on_its_way = keeper.submit(written)
             self.session.settling.add(self.request)
-            self.session.keep(nodes, keys, completion)
+            self.session.keep(nodes, written, keys)
             await keeper.settled(on_its_way)
             self.session.settling.discard(self.request)
             self.kept = True
@@ -185,6 +192,13 @@ class Turn:
             if strict:
                 raise Problem("store", f"the reply could not be kept, so it is withheld: {error}") from error
             self._lost()
+
+    async def _recalled(self, keeper: Keeper, keys: tuple[Hashable, ...]) -> bool:
+        """Take the conversation into memory again where it was dropped from it; whether that was needed."""
+        if not self.session.lacks(self.asked.messages, keys, self.asked.tools):
+            return False
+        self.session.recall(await keeper.nodes(self.session.rollout.tree_id))
+        return True
 
     def _lost(self) -> None:
         self.account.lost += 1

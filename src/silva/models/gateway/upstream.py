@@ -92,5 +92,5 @@ class Upstream:
 
 
 def _continuation(request: Request, place: Place) -> Continuation:
-    tools = request.tools if place.same_tools else ()
-    return Continuation(ids=place.seen or (), messages=place.said if place.seen else (), tools=tools)
+    seen, said, same_tools = place.known()
+    return Continuation(ids=seen, messages=said, tools=request.tools if same_tools else ())

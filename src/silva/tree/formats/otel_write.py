@@ -108,9 +108,7 @@ def _chat(trajectory: Trajectory, before: Sequence[Node], node: Node, tools: tup
         said["gen_ai.input.messages"] = _dumped([message_value(each.message) for each in before])
     said["gen_ai.output.messages"] = _dumped([{**message_value(node.message), "finish_reason": reason}])
     if tools:
-        said["gen_ai.tool.definitions"] = _dumped(
-            [tool_value(tool) for tool in tools]
-        )
+        said["gen_ai.tool.definitions"] = _dumped([tool_value(tool) for tool in tools])
     return said
 
 

@@ -21,6 +21,10 @@ KINDS = {
 }
 """Kind to `type`."""
 
+THREAD = "thread"
+"""The field by which a client asks the provider to keep the conversation. Its refusal has a code of its own, upon which
+the SDK sends the conversation whole."""
+
 LONGEST_FIELD = 200
 
 
@@ -31,4 +35,7 @@ def error_body(status: int, kind: str, message: str, field: str = "") -> bytes:
     if kind == "context_length":
         message = f"prompt is too long: {message}"
     told = f"{field[:LONGEST_FIELD]}: {message}" if field else message
-    return msgspec.json.encode({"type": "error", "error": {"type": type_, "message": told}})
+    error: dict[str, object] = {"type": type_, "message": told}
+    if kind == "malformed" and field == THREAD:
+        error["details"] = {"error_code": "thread_unsupported_request", "unsupported": [THREAD]}
+    return msgspec.json.encode({"type": "error", "error": error})

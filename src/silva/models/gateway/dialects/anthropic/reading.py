@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from silva.models.gateway.dialects.anthropic.blocks import Block, Turn, messages_of, texts
+from silva.models.gateway.dialects.anthropic.errors import THREAD
 from silva.models.gateway.dialects.anthropic.offered import chosen, tools_of
 from silva.models.gateway.dialects.dialect import Asked, Malformed
 from silva.models.gateway.dialects.images import Images
@@ -58,6 +59,7 @@ class _Body(msgspec.Struct):
     output_config: _Output | None = None
     return_token_ids: bool | None = None
     mcp_servers: list[Json] | None = None
+    thread: Json | None = None
 
 
 _OURS = frozenset(
@@ -100,6 +102,8 @@ def read(body: bytes, *, counting: bool = False) -> Asked:
         raise Malformed("this field is required", "max_tokens")
     if known.mcp_servers:
         raise Malformed("the gateway calls no MCP servers: offer their tools as tools of your own", "mcp_servers")
+    if known.thread is not None:
+        raise Malformed("no threads are kept here: send the conversation whole", THREAD)
     images: Images = {}
     messages = messages_of(written, images)
     if not messages:

@@ -1,0 +1,185 @@
+"""Another policy version under load: no request fails, and every node carries the version that really answered."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from silva.models.scripted import tokens
+from silva.models.serving import ChatApp, ChatRequest, Exchange, Refusal, ServerThread
+from silva.models.serving.chat import ChatReply
+
+_numbers = itertools.count()
+
+
+class Versioned(ChatApp):
+    """A model that says which version answers. Its weights can be changed in place, while nothing is in flight; or it
+    holds adapters beside them, as vLLM's routes have it. `tells`: it writes the version into its fingerprint."""
+
+    def __init__(self, tells: bool) -> None:
+        super().__init__("scripted")
+        self.version = "v0"
+        self.tells = tells
+        self.adapters: set[str] = set()
+        self.in_flight = 0
+
+    async def chat(self, request: ChatRequest, exchange: Exchange) -> None:
+        version = self.version
+        text = await self._said(version)
+        reply = ChatReply(text=text, fingerprint=version if self.tells else None)
+        if not request.stream:
+            await exchange.send(200, reply.encode(request))
+            return
+        await exchange.begin_events()
+        for event in reply.events(request, iter((text[:3], text[3:]))):
+            await exchange.event(event)
+        await exchange.end()
+
+    async def elsewhere(self, path: str, method: str, exchange: Exchange) -> None:
+        body = json.loads(await exchange.body())
+        if path == "/v1/load_lora_adapter":
+            if body["lora_name"] in self.adapters:
+                raise Refusal(400, "the adapter is already loaded")
+            self.adapters.add(body["lora_name"])
+            await exchange.send(200, b"{}")
+        elif path == "/v1/completions":
+            await self._completed(body, exchange)
+        else:
+            raise Refusal(404, path)
+
+    async def _completed(self, body: dict[str, Any], exchange: Exchange) -> None:
+        if body["model"] not in {*self.adapters, self.model}:
+            raise Refusal(404, "no such model")
+        version = body["model"] if body["model"] in self.adapters else self.version
+        text = await self._said(version)
+        ids = [*text.encode(), tokens.END]
+        choice = {"index": 0, "text": "", "token_ids": ids, "prompt_token_ids": body["prompt"], "finish_reason": "stop"}
+        choice["logprobs"] = {"token_logprobs": [-0.1] * len(ids)}
+        usage = {"prompt_tokens": len(body["prompt"]), "completion_tokens": len(ids)}
+        fingerprint = f"digest-of-{version}"
+        said = {"model": body["model"], "system_fingerprint": fingerprint, "choices": [choice], "usage": usage}
+        if not body.get("stream"):
+            await exchange.send(200, json.dumps(said).encode())
+            return
+        await exchange.begin_events()
+        await exchange.event(f"data: {json.dumps(said)}\n\ndata: [DONE]\n\n".encode())
+        await exchange.end()
+
+    async def _said(self, version: str) -> str:
+        self.in_flight += 1
+        await asyncio.sleep(0.01)
+        self.in_flight -= 1
+        return f"{version} says {next(_numbers)}"
+
+
+@pytest.fixture
+def versioned() -> Iterator[Callable[..., list[tuple[Versioned, str]]]]:
+    """Two such models and their urls."""
+    with ExitStack() as stack:
+
+        def start(tells: bool = True) -> list[tuple[Versioned, str]]:
+            apps = [Versioned(tells) for _ in range(2)]
+            return [(app, stack.enter_context(ServerThread(app)).url) for app in apps]
+
+        yield start
+
+
+class Load:
+    """Clients in a closed loop, each in a rollout of its own; what went wrong for them is in `failed`."""
+
+    def __init__(self, gateway: Any, token: str, clients: int) -> None:
+        self.failed: list[str] = []
+        self.answered = 0
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._client, args=(gateway, token, n)) for n in range(clients)]
+
+    def _client(self, gateway: Any, token: str, number: int) -> None:
+        for turn in itertools.count():
+            if self._over.is_set():
+                return
+            asked = {"model": "scripted", "messages": [{"role": "user", "content": f"{number}: {turn}"}]}
+            answer = gateway.chat(token, {**asked, "stream": bool(turn % 2)}, rollout=f"client-{number}")
+            if answer.status_code != 200 or "error" in answer.text:
+                self.failed.append(answer.text)
+            self.answered += 1
+
+    def more(self, count: int) -> None:
+        """Return once so many more were answered."""
+        wanted = self.answered + count
+        while self.answered < wanted and any(thread.is_alive() for thread in self._threads):
+            threading.Event().wait(0.005)
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        for thread in self._threads:
+            thread.join(30)
+
+
+def versions_kept(gateway: Any) -> dict[str, set[str]]:
+    """For every version a node carries, the versions that say so themselves."""
+    found: dict[str, set[str]] = {}
+    for node in gateway.nodes():
+        if node.message.role == "assistant":
+            found.setdefault(node.policy_version, set()).add(node.message.text.partition(" ")[0])
+    return found
+
+
+def admin(gateway: Any, what: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+    answer = gateway.admin("POST", f"models/scripted/{what}", body or {})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize("tells", [True, False])
+def test_weights_changed_in_place_fail_nothing_and_every_node_says_who_answered(
+    versioned: Any, serve: Any, tells: bool
+) -> None:
+    models = versioned(tells)
+    backends = [{"url": url, "model": "scripted"} for _, url in models]
+    gateway = serve(*backends, route={"version": "v0"})
+    token = gateway.open_run()
+    with Load(gateway, token, 6) as load:
+        for number in range(1, 4):
+            load.more(20)
+            admin(gateway, "pause")
+            assert admin(gateway, "drain")["in_flight"] == 0
+            for app, _ in models:
+                assert app.in_flight == 0
+                app.version = f"v{number}"
+            assert admin(gateway, "swap", {"version": f"v{number}"})["version"] == f"v{number}"
+            assert admin(gateway, "resume")["paused"] is False
+        load.more(20)
+    assert load.failed == []
+    assert versions_kept(gateway) == {name: {name} for name in ("v0", "v1", "v2", "v3")}
+
+
+def test_adapters_change_the_version_under_load_and_every_node_says_who_answered(versioned: Any, serve: Any) -> None:
+    models = versioned()
+    backends = [{"url": url, "model": "scripted", "kind": "silva"} for _, url in models]
+    gateway = serve(*backends, route={"renderer": "scripted", "version": "v0", "health": {"every": 0.05}})
+    token = gateway.open_run()
+    with Load(gateway, token, 6) as load:
+        for name in ("step-1", "step-2", "step-1"):
+            load.more(20)
+            assert admin(gateway, "swap", {"version": name, "adapter": f"adapters/{name}"})["version"] == name
+            asked = {"model": "scripted", "messages": [{"role": "user", "content": f"after {name}"}]}
+            for _ in range(4):
+                said = gateway.chat(token, asked, rollout="after").json()["choices"][0]["message"]["content"]
+                assert said.startswith(name), "asked after the swap was answered"
+        load.more(20)
+    assert load.failed == []
+    kept = versions_kept(gateway)
+    assert kept.pop("digest-of-v0") == {"v0"}
+    assert kept == {"step-1": {"step-1"}, "step-2": {"step-2"}}

@@ -1,0 +1,8 @@
+#!/bin/sh
+# codex.sh CODEX PROMPT: Codex takes the address of a model provider from its configuration alone. Its tools that run at
+# the provider are off.
+exec "$1" exec --skip-git-repo-check --ignore-user-config --dangerously-bypass-approvals-and-sandbox \
+  --disable multi_agent -c web_search=disabled -c check_for_update_on_startup=false -c analytics.enabled=false \
+  -c model=any -c model_provider=gateway \
+  -c "model_providers.gateway={name=\"gateway\",base_url=\"$OPENAI_BASE_URL\",env_key=\"OPENAI_API_KEY\",wire_api=\"responses\"}" \
+  "$2"

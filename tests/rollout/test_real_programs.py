@@ -1,0 +1,200 @@
+"""Unmodified programs as agents: found by their variables alone, scored by the task's own check, on one tree, played
+again and exported. Each is told by a script what to do about the task workspace/fix."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from installed_programs import node_program, python_program
+
+from silva.lake import Lake
+from silva.rollout import RolloutConfig, run_rollout
+from silva.sandbox import Level, level
+from silva.tree import Node, Trajectory, Tree
+
+HERE = Path(__file__).parent / "programs"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "programs"
+SHELL = EXAMPLES / "shell.yaml"
+# What shell.yaml makes of every program with one tool: two calls at once in the second turn.
+LOOP = ["system", "user", "assistant", "tool", "assistant", "tool", "tool", "assistant"]
+
+both = pytest.mark.parametrize(
+    "sandbox",
+    [
+        pytest.param("namespaces", marks=pytest.mark.skipif(level() is not Level.NAMESPACES, reason="no bubblewrap")),
+        "process",
+    ],
+)
+
+
+def silva(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "silva", *map(str, arguments)], capture_output=True, text=True, timeout=200, check=False
+    )
+
+
+class Played:
+    """A rollout by the command line: what it left, and the commands that look at it."""
+
+    def __init__(
+        self, folder: Path, command: str, script: Path, sandbox: str, *mounts: Path, group: int = 1, **variables: str
+    ) -> None:
+        self.folder = folder
+        self.lake = folder / "lake"
+        settings = {"mounts": [str(path) for path in mounts], "variables": variables, "sandbox": sandbox}
+        given = [f"program.{name}={json.dumps(value)}" for name, value in settings.items()]
+        what = ("--env", "workspace", "--task", "workspace/fix", "--model", f"scripted:{script}", "--run", "real")
+        done = silva("rollout", *what, "--agent", f"program: {command}", "--lake", self.lake, f"group={group}", *given)
+        assert done.returncode == 0, done
+        with Lake.open(self.lake, mode="read") as lake:
+            self.trajectories: list[Trajectory] = lake.trajectories(run_id="real")
+            self.tree = Tree(lake.nodes(run_id="real"))
+            self.walk: list[Node] = list(lake.walk(self.trajectories[0]))
+        for trajectory in self.trajectories:
+            assert trajectory.outcome.score == 1.0, trajectory
+            assert (trajectory.attributes["exit"], trajectory.attributes["sandbox"]) == (0, sandbox)
+
+    @property
+    def trajectory(self) -> Trajectory:
+        return self.trajectories[0]
+
+    @property
+    def roles(self) -> list[str]:
+        return [node.message.role for node in self.walk]
+
+    def is_one_walk(self) -> None:
+        """All it said is one conversation: no branch, no second root, no request recorded twice."""
+        assert len(self.tree) == len(self.walk) and len(self.tree.roots) == 1
+        requests = [node.attributes["request"] for node in self.walk if node.message.role == "assistant"]
+        assert len(set(requests)) == len(requests) == self.trajectory.turns
+
+    def replays_the_same(self) -> None:
+        again = silva("trees", "replay", self.trajectory.id, "--lake", self.lake)
+        assert again.returncode == 0 and f"same: {self.trajectory.turns} turns, {len(self.walk)} messages" in (
+            again.stdout
+        ), again
+
+    def exports(self) -> None:
+        for name in ("messages", "inspect"):
+            out = self.folder / f"out.{name}"
+            done = silva("trees", "export", "--run", "real", "--format", name, "--output", out, "--lake", self.lake)
+            assert done.returncode == 0, done
+        (line,) = (self.folder / "out.messages").read_bytes().splitlines()
+        assert [message["role"] for message in msgspec.json.decode(line)["messages"]] == self.roles
+
+
+async def sdk_loop(program: Path, folder: Path) -> tuple[Trajectory, list[Node], list[Node]]:
+    """A rollout in this process: its trajectory, its walk, and all nodes there are."""
+    given: dict[str, Any] = {
+        "run": "sdk",
+        "env": ("workspace",),
+        "model": f"scripted:{SHELL}",
+        "agent": f"program: {sys.executable} {program} {{prompt}}",
+        "lake": str(folder / "lake"),
+        "tasks": {"ids": ("workspace/fix",)},
+        "program": {"mounts": [str(program.parent)]},
+    }
+    (trajectory,) = (await run_rollout(RolloutConfig.model_validate(given))).trajectories
+    with Lake.open(folder / "lake", mode="read") as lake:
+        return trajectory, list(lake.walk(trajectory)), lake.nodes(run_id="sdk")
+
+
+@pytest.mark.parametrize("program", ["shell_chat.py", "runner_stream.py"])
+async def test_the_loop_of_a_vendors_sdk_is_one_walk(program: str, tmp_path: Path) -> None:
+    trajectory, walk, nodes = await sdk_loop(EXAMPLES / program, tmp_path)
+    assert trajectory.outcome.score == 1.0 and trajectory.turns == 3, trajectory
+    assert [node.message.role for node in walk] == LOOP and len(nodes) == len(walk)
+    assert all(node.tokens for node in walk if node.message.role == "assistant")
+
+
+async def test_the_anthropic_tool_runner_with_its_default_thread_is_one_walk(tmp_path: Path) -> None:
+    trajectory, walk, nodes = await sdk_loop(EXAMPLES / "runner_stream.py", tmp_path)
+    assert trajectory.attributes["exit"] == 0
+    assert [node.message.role for node in walk] == LOOP and len(nodes) == len(walk)
+
+
+@pytest.mark.slow
+@both
+@pytest.mark.parametrize("program", ["shell_chat.py", "runner_stream.py"])
+def test_sdk_loops_go_all_the_way(program: str, sandbox: str, tmp_path: Path) -> None:
+    played = Played(tmp_path, f"{sys.executable} {EXAMPLES / program} {{prompt}}", SHELL, sandbox, EXAMPLES)
+    assert played.roles == LOOP
+    played.is_one_walk()
+    played.replays_the_same()
+    played.exports()
+
+
+@pytest.mark.slow
+@both
+def test_mini_swe_agent_goes_all_the_way(sandbox: str, tmp_path: Path) -> None:
+    # litellm imports mcp where tools are used, and does not say so among its dependencies.
+    bin_ = python_program("mini-swe-agent", "mini-swe-agent==2.4.6", "litellm==1.106.2", "mcp==2.3.0")
+    command = f"{bin_ / 'mini'} -y --exit-immediately -m openai/any -t {{prompt}}"
+    settings = {"MSWEA_CONFIGURED": "true", "MSWEA_COST_TRACKING": "ignore_errors"}
+    once = {"MSWEA_MODEL_RETRY_STOP_AFTER_ATTEMPT": "1"}
+    played = Played(tmp_path, command, EXAMPLES / "mini.yaml", sandbox, **settings, **once)
+    assert played.roles == LOOP
+    played.is_one_walk()
+    played.replays_the_same()
+    played.exports()
+
+
+@pytest.mark.slow
+@both
+def test_agents_that_ask_and_hand_over_are_walks_of_one_tree(sandbox: str, tmp_path: Path) -> None:
+    bin_ = python_program("openai-agents", "openai-agents==0.24.0", "openai==3.54.0")
+    command = f"{bin_ / 'python'} {EXAMPLES / 'handoffs.py'} {{prompt}}"
+    played = Played(tmp_path, command, EXAMPLES / "handoffs.yaml", sandbox, EXAMPLES)
+    openings = {root.message.text.split()[1]: root for root in played.tree.roots}
+    assert set(openings) == {"ask", "say", "mend"}, "triage, reviewer, mender"
+    assert played.trajectory.turns == 6 and len(played.trajectory.attributes["leaves"]) == 3
+    assert played.walk[0].id == openings["mend"].id, "the mender has the last word"
+    assert played.walk[-1].message.text == "Mended: it prints the product now."
+    sampled = [node for node in played.walk if node.slot and node.message.role == "assistant"]
+    assert len(sampled) == 2, "what triage said before is told to the mender, not sampled again"
+    played.replays_the_same()
+    played.exports()
+
+
+@pytest.mark.slow
+@both
+def test_claude_code_goes_all_the_way(sandbox: str, tmp_path: Path) -> None:
+    claude = node_program("claude-code", "@anthropic-ai/claude-code@2.1.197", "claude")
+    quiet = ("DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC")
+    command = f"{claude} -p {{prompt}} --output-format json --allowedTools Bash"
+    installation = claude.parents[2]
+    played = Played(tmp_path, command, HERE / "claude.yaml", sandbox, installation, **dict.fromkeys(quiet, "1"))
+    assert played.trajectory.turns == 3
+    played.is_one_walk()
+    assert json.loads(played.trajectory.attributes["output"])["result"] == "Mended: it prints the product now."
+    if sandbox == "namespaces":  # it tells the model the path of its folder, which is another one every time without
+        played.replays_the_same()
+    played.exports()
+
+
+@pytest.mark.slow
+@both
+def test_codex_goes_all_the_way(sandbox: str, tmp_path: Path) -> None:
+    codex = node_program("codex", "@openai/codex@0.169.0", "codex")
+    command = f"sh {HERE / 'codex.sh'} {codex} {{prompt}}"
+    played = Played(tmp_path, command, HERE / "codex.yaml", sandbox, HERE, codex.parents[2])
+    assert played.trajectory.turns == 3
+    played.is_one_walk()
+    played.exports()  # not played again: it gives every command's output a random number
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(level() is not Level.NAMESPACES, reason="no bubblewrap")
+def test_a_group_of_programs_that_name_their_folder_shares_its_prompt(tmp_path: Path) -> None:
+    names = tmp_path / "names.py"
+    main = f"import os, sys; sys.path.insert(0, {str(EXAMPLES)!r}); from shell_chat import main\n"
+    names.write_text(main + "main(f'In {os.getcwd()}: {sys.argv[1]}')\n")
+    played = Played(tmp_path, f"{sys.executable} {names} {{prompt}}", SHELL, "namespaces", tmp_path, EXAMPLES, group=2)
+    assert "/workspace" in played.walk[1].message.text
+    assert len(played.tree.roots) == 1 and len(played.tree.leaves) == 2
