@@ -7,6 +7,7 @@ Tool-call arguments pass through as the text the model wrote, valid JSON or not.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -101,6 +102,7 @@ class _Reply(msgspec.Struct, gc=False):
 
 
 _decode = msgspec.json.Decoder(_Reply).decode
+_logprob = attrgetter("logprob")
 
 
 class Reported(Exception):
@@ -190,7 +192,7 @@ def completion(
     if thinking:
         parts = (ThinkingPart(text=thinking), *parts)
     tokens = None
-    values = tuple(item.logprob for item in logprobs) if logprobs else ()
+    values = tuple(map(_logprob, logprobs)) if logprobs else ()
     if ids:
         if values and len(values) != len(ids):
             raise WireError(f"the reply has {len(ids)} token ids but {len(values)} logprobs")

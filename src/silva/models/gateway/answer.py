@@ -74,6 +74,7 @@ class Answering:
         exchange.on_leave(None if task is None else lambda: _leave(exchange, session, turn, task))
         session.in_flight[request] = waiting = asyncio.get_running_loop().create_future()
         began = time.perf_counter()
+        self._gateway.keeper.batch.at_work += 1
         try:
             completion = await turn.take(
                 self._gateway.keeper, _patience(exchange, route.deadline), reply.piece if asked.stream else None
@@ -93,6 +94,7 @@ class Answering:
             await reply.broken(problem)
         finally:
             exchange.on_leave(None)
+            self._gateway.keeper.batch.at_work -= 1
             account.leave()
             session.in_flight.pop(request, None)
             self._gateway.make_room()

@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 
 from silva.errors import StoreError
 from silva.lake import Lake
+from silva.models.gateway.batch import Batch
 from silva.models.gateway.runs import usage_fields
 from silva.tree import AnyRecord, Node, Run, Trajectory, Usage, encode
 
@@ -38,19 +39,12 @@ class Keeper:
         self._reopen = reopen
         self._tried = 0.0
         self._recovering: asyncio.Task[None] | None = None
+        self.batch = Batch(lambda records: self.lake.submit_encoded(records))
         self.recovered: Callable[[], None] = lambda: None
 
-    def submit(self, written: Sequence[bytes]) -> asyncio.Future[None]:
-        """Send records, encoded, on their way to disk; wait for them with `settled`.
-
-        Raises:
-            StoreError: none are taken until the lake has been opened again.
-        """
-        try:
-            return self.lake.submit_encoded(written)
-        except StoreError as error:
-            self._failed(error)
-            raise
+    def submit(self, written: list[bytes]) -> asyncio.Future[None]:
+        """Send records, encoded, on their way to disk; wait for them with `settled`, which raises what goes wrong."""
+        return self.batch.add(written)
 
     async def settled(self, on_its_way: asyncio.Future[None]) -> None:
         """Return once what was submitted is on disk. A caller that is cancelled does not take it back.

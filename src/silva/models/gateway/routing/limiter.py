@@ -11,7 +11,7 @@ Specification:
 - A request that began before the last decrease cannot decrease again: it left under the old limit.
 - Latency is judged as *pace*, seconds per unit of work (output tokens), because replies differ a thousandfold in
   length; a success that does not say its units is not judged. A window of requests whose pace is above `slow` times
-  the floor is an overload. The floor is the best window seen; it rises slowly, so that new work finds a new one.
+  the floor is an overload, unless they took less than `QUICK` each. The floor is the best window seen; it rises slowly, so that new work finds a new one.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ DECREASE = 0.7
 USED = 0.9
 WINDOW = 16
 """Requests whose common pace is compared with the floor."""
+
+QUICK = 0.5
+"""Seconds within which a reply is no sign of overload, whatever the best pace was: on a busy machine the gateway's own
+loop is late by tenths of that."""
 
 FORGET = 1.02
 """By how much the floor rises with every window."""
@@ -109,7 +113,7 @@ class Limiter:
         if self._seen < WINDOW:
             return False
         pace = self._seconds / self._units
-        slow = pace > self.slow * self._floor
+        slow = pace > self.slow * self._floor and self._seconds > QUICK * self._seen
         self._floor = min(pace, self._floor * FORGET)
         self._seconds, self._units, self._seen = 0.0, 0, 0
         return slow
