@@ -183,3 +183,28 @@ def test_adapters_change_the_version_under_load_and_every_node_says_who_answered
     kept = versions_kept(gateway)
     assert kept.pop("digest-of-v0") == {"v0"}
     assert kept == {"step-1": {"step-1"}, "step-2": {"step-2"}}
+
+
+def test_backends_and_gateways_that_are_started_anew_serve_what_was_swapped_to(versioned: Any, serve: Any) -> None:
+    models = versioned()
+    backends = [{"url": url, "model": "scripted", "kind": "silva"} for _, url in models]
+    route = {"renderer": "scripted", "version": "v0"}
+    first = serve(*backends, route=route)
+    token = first.open_run()
+    asked = {"model": "scripted", "messages": [{"role": "user", "content": "who?"}]}
+    admin(first, "swap", {"version": "step-1", "adapter": "adapters/step-1"})
+    for app, _ in models:
+        app.adapters.clear()  # as after a restart
+
+    def answers(gateway: Any) -> set[str]:
+        replies = [gateway.chat(token, asked, rollout=f"r{number}").json() for number in range(6)]
+        return {reply["choices"][0]["message"]["content"].split()[0] for reply in replies}
+
+    assert answers(first) == {"step-1"}
+    first.stop()
+    for app, _ in models:
+        app.adapters.clear()
+    second = serve(*backends, route=route, lake=first.lake)
+    assert second.admin("GET", "models").json()["models"][0]["version"] == "step-1"
+    assert answers(second) == {"step-1"}
+    assert all("step-1" in app.adapters for app, _ in models)

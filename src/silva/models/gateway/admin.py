@@ -76,7 +76,7 @@ class Admin:
                 return 200, {"models": self._gateway.routes.snapshot()}
             case "POST", ["models", name, "swap"]:
                 swap = await _body(exchange, Swap)
-                return 200, await self._gateway.route(name).swap(swap.version, swap.adapter, swap.drain_seconds)
+                return 200, await self._gateway.swap(name, swap.version, swap.adapter, swap.drain_seconds)
             case "POST", ["models", name, "pause" | "drain" | "resume" as what]:
                 await _body(exchange, Nothing)
                 route = self._gateway.route(name)

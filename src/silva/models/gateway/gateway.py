@@ -27,6 +27,7 @@ from silva.models.gateway.routes import Routes, RouteState
 from silva.models.gateway.runs import NAME, RunAccount, is_token_of, known_run, new_run, run_of
 from silva.models.gateway.session import Rollout, Session, rollout_of
 from silva.models.gateway.spans import TurnSpans, open_spans
+from silva.models.gateway.versions import Swapped, record_of, run_id, swapped_of
 from silva.tree import Boundary, Failure, Json, Outcome, Status, Trajectory
 
 DEFAULT_ROLLOUT = "main"
@@ -84,6 +85,11 @@ class Gateway:
         """
         self.spans = open_spans(self.config.spans)
         await self.routes.start()
+        if self._resumes:
+            for route in self.routes.all:
+                swapped = swapped_of(await self.keeper.run(run_id(route.name)))
+                if swapped is not None:
+                    route.restore(swapped)
 
     async def stop(self) -> None:
         """Stop the backends that were started here. Runs stay open, but for those in `closing`: a gateway that starts
@@ -246,6 +252,18 @@ class Gateway:
             Problem: there is none.
         """
         return self.routes.find(model)
+
+    async def swap(self, model: str, version: str, adapter: str, drain_seconds: float) -> Json:
+        """Serve another policy version; see `RouteState.swap`. It is noted in the lake.
+
+        Raises:
+            Problem: there is no such model, a backend cannot load it, or the lake cannot keep the note.
+        """
+        route = self.route(model)
+        shown = await route.swap(version, adapter, drain_seconds)
+        record = record_of(route.name, Swapped(version=version, adapter=adapter))
+        await self._write([record], f"the swap of {route.name} to {version}")
+        return shown
 
     @property
     def sessions(self) -> list[Session]:

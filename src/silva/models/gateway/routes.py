@@ -14,7 +14,6 @@ import msgspec
 
 from silva.errors import UsageError
 from silva.models.exact import Renderer, open_renderer
-from silva.models.gateway.adapters import load_adapter
 from silva.models.gateway.config import GatewayConfig, Limits, Route
 from silva.models.gateway.problem import Problem
 from silva.models.gateway.providers import open_providers
@@ -22,6 +21,7 @@ from silva.models.gateway.routing.backend import Backend
 from silva.models.gateway.routing.health import HealthChecks
 from silva.models.gateway.routing.router import Router
 from silva.models.gateway.upstream import Upstream
+from silva.models.gateway.versions import Swapped, Versions
 from silva.tree import Json, Message, Tool, Usage
 
 ANY = "*"
@@ -44,7 +44,7 @@ class RouteState:
             options = dict(route.template)
             self.renderer = open_renderer(route.renderer, options=options, keep_history=route.keep_history)
         self._upstreams: dict[tuple[str, str, str], Upstream] = {}
-        self._held: set[str] = set()
+        self.versions = Versions()
         self.provided: list[Backend] = []
         """Backends that somebody else provides, in place of those configured."""
         self._stack = AsyncExitStack()
@@ -73,11 +73,17 @@ class RouteState:
             await upstream.close()
         self._upstreams.clear()
 
-    def upstream(self, lease: Any) -> Upstream:
+    async def upstream(self, lease: Any) -> Upstream:
         """The client for the backend of a lease. Where backends hold several versions the route's is asked for by name,
-        whatever a backend calls what it answered with."""
+        whatever a backend calls what it answered with.
+
+        Raises:
+            ModelError: the backend cannot load the version.
+        """
         backend = lease.backend
-        held = self.router.version if self.router.version in self._held else ""
+        held = self.router.version if self.router.version in self.versions else ""
+        if held:
+            await self.versions.ensure(backend, held)
         key = (backend.name, backend.url, held)
         known = self._upstreams.get(key)
         if known is None:
@@ -124,17 +130,23 @@ class RouteState:
         Raises:
             Problem: a backend cannot load it; the old version stays.
         """
+        swapped = Swapped(version=version, adapter=adapter)
         try:
             if adapter:
                 states = self.router.fleet.states()
-                await asyncio.gather(*(load_adapter(state.backend, version, adapter) for state in states))
-                self._held.add(version)
+                await asyncio.gather(*(self.versions.load(state.backend, swapped) for state in states))
+                self.versions.hold(swapped)
                 self.router.switch(version)
             else:
                 await self.router.swap(_nothing, version, drain_seconds=drain_seconds)
         except UsageError as error:
             raise Problem("conflict", str(error)) from error
         return self.snapshot()
+
+    def restore(self, swapped: Swapped) -> None:
+        """Serve what was swapped to before this gateway was started."""
+        self.versions.hold(swapped)
+        self.router.switch(swapped.version)
 
     def snapshot(self) -> Json:
         """How it stands, for status pages."""

@@ -21,6 +21,7 @@ from silva.models.gateway.keeper import Keeper
 from silva.models.gateway.problem import Problem, of_model
 from silva.models.gateway.routes import RouteState
 from silva.models.gateway.routing.admission import Refused
+from silva.models.gateway.routing.backend import Backend
 from silva.models.gateway.routing.lease import Lease
 from silva.models.gateway.runs import RunAccount
 from silva.models.gateway.session import Place, Session
@@ -104,6 +105,7 @@ class Turn:
         ends = router.now() + deadline
         attempts = router.attempts(ends)
         last: ModelError | None = None
+        tried: Backend | None = None
         while True:
             asked_for = router.now()
             try:
@@ -116,19 +118,22 @@ class Turn:
                 ) as lease:
                     now = router.now()
                     self.waited += now - asked_for
-                    self.backend = lease.backend.name
+                    tried = lease.backend
+                    self.backend = tried.name
                     return await self._ask(lease, msgspec.structs.replace(request, deadline=ends - now), place, emit)
             except Refused as refusal:
                 raise _refused(refusal, last) from refusal
             except ModelError as error:
                 last = error
+                if error.kind == "refused" and tried is not None and self.route.versions.forget(tried):
+                    continue  # it was started anew and lacks the adapter it had; it will load it
                 if self._streamed or not await attempts.again(error, self.backend):
                     raise of_model(error) from error
 
     async def _ask(self, lease: Lease, request: Request, place: Place, emit: Emit | None) -> Completion:
-        upstream = self.route.upstream(lease)
         began = time.monotonic()
         try:
+            upstream = await self.route.upstream(lease)
             if emit is None:
                 completion = await upstream.complete(request, place)
             else:

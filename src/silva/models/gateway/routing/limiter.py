@@ -11,7 +11,8 @@ Specification:
 - A request that began before the last decrease cannot decrease again: it left under the old limit.
 - Latency is judged as *pace*, seconds per unit of work (output tokens), because replies differ a thousandfold in
   length; a success that does not say its units is not judged. A window of requests whose pace is above `slow` times
-  the floor is an overload, unless they took less than `QUICK` each. The floor is the best window seen; it rises slowly, so that new work finds a new one.
+  the floor is an overload, unless they took less than `QUICK` each. The floor is the best window seen; it rises
+  slowly, so that new work finds a new one.
 """
 
 from __future__ import annotations
