@@ -50,6 +50,10 @@ def gateway(
     if dry_run:
         sys.stdout.write(render(settings) + "\n")
         return
+    if not settings.models:
+        from silva.errors import UsageError
+
+        raise UsageError("a gateway needs a model: --model NAME=http://HOST:PORT/v1#NAME, or models in a --config file")
     _serve(settings, admin_token_file, run)
 
 

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -28,6 +29,8 @@ from silva.models.gateway.runs import RunAccount
 from silva.models.gateway.spoken import ANTHROPIC, CHAT, SPOKEN
 from silva.models.serving.exchange import Exchange, Receive, Refusal, Scope, Send
 from silva.tree import Json
+
+log = logging.getLogger(__name__)
 
 TAILS = ("chat", "responses", "messages", "models", "v1")
 SESSION = b"x-session-id"
@@ -156,6 +159,12 @@ class GatewayApp:
         except asyncio.CancelledError:
             if not exchange.left:
                 raise
+        except Exception:
+            log.exception("a request could not be answered, by a fault of Silva's own")
+            if exchange.started:
+                await exchange.abort()
+            else:
+                await refuse(exchange, dialect, Problem("upstream", "the gateway failed by a fault of its own"))
 
     async def _body(self, exchange: Exchange) -> bytes:
         try:

@@ -14,13 +14,14 @@ import msgspec
 
 from silva.errors import UsageError
 from silva.models.exact import Renderer, open_renderer
-from silva.models.gateway.config import GatewayConfig, Limits, Route
+from silva.models.exact.source import LOCAL
+from silva.models.gateway.config import GatewayConfig, Limits, LocalBackends, Route
 from silva.models.gateway.problem import Problem
 from silva.models.gateway.providers import open_providers
 from silva.models.gateway.routing.backend import Backend
 from silva.models.gateway.routing.health import HealthChecks
 from silva.models.gateway.routing.router import Router
-from silva.models.gateway.upstream import Upstream
+from silva.models.gateway.upstream import NATIVE, Upstream
 from silva.models.gateway.versions import Swapped, Versions
 from silva.tree import Json, Message, Tool, Usage
 
@@ -39,10 +40,7 @@ class RouteState:
         self.route = route
         self.deadline = route.deadline
         self.router = Router(name, route, limits)
-        self.renderer: Renderer | None = None
-        if route.renderer:
-            options = dict(route.template)
-            self.renderer = open_renderer(route.renderer, options=options, keep_history=route.keep_history)
+        self.renderer = _renderer(name, route)
         self._upstreams: dict[tuple[str, str, str], Upstream] = {}
         self.versions = Versions()
         self.provided: list[Backend] = []
@@ -203,6 +201,22 @@ class Routes:
     def snapshot(self) -> list[Json]:
         """How each stands."""
         return [route.snapshot() for route in self._routes.values()]
+
+
+def _renderer(name: str, route: Route) -> Renderer | None:
+    """What writes the prompts of a model whose backends take ids."""
+    source = route.renderer
+    if not source and all(isinstance(backend, LocalBackends) for backend in route.backends):
+        source = LOCAL
+    if source:
+        return open_renderer(source, options=dict(route.template), keep_history=route.keep_history)
+    kinds = {"silva" if isinstance(backend, LocalBackends) else backend.kind for backend in route.backends}
+    if kinds & NATIVE:
+        raise UsageError(
+            f"models.{name}: a backend of kind {min(kinds & NATIVE)} takes token ids, which need "
+            f"models.{name}.renderer: the folder with tokenizer.json and the chat template"
+        )
+    return None
 
 
 async def _nothing() -> None:
