@@ -9,10 +9,8 @@ that a supervision masks has a `loss_mask` of zeros. The extension stands in the
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import msgspec
 
@@ -202,11 +200,6 @@ def _tool_trace(messages: Sequence[Message]) -> list[Json]:
     answers: dict[str, str] = {m.tool_call_id: m.text for m in messages if m.role == "tool" and m.tool_call_id}
     trace: list[Json] = []
     for call in (call for message in messages for call in message.tool_calls):
-        try:
-            arguments: Any = call.parsed()
-            json.dumps(arguments, allow_nan=False)
-        except (ValueError, RecursionError):
-            arguments = {"_raw": call.arguments}
         result: Json = {"data": answers.get(call.id), "done": False, "metadata": {}, "error": None}
-        trace.append({"tool_name": call.name, "arguments": arguments, "result": result})
+        trace.append({"tool_name": call.name, "arguments": arguments(call), "result": result})
     return trace
