@@ -17,7 +17,7 @@ import msgspec
 from silva.tree.exact import RESTART
 from silva.tree.formats.branches import branches_of, ordered
 from silva.tree.formats.bundle import Bundle, walk
-from silva.tree.formats.chat import arguments
+from silva.tree.formats.chat import arguments, write_message, write_tool
 from silva.tree.formats.extension import Packer
 from silva.tree.formats.openenv_read import EXTENSION, KEPT, VERSION, read_episode, read_trace
 from silva.tree.formats.rows import as_object, kept_of
