@@ -188,13 +188,14 @@ def replay(
 ) -> int:
     """Take a trajectory's actions again in its environment; exit 0 when it answers the same, 1 when it diverges."""
     from silva.errors import UsageError
+    from silva.rollout.config import PROGRAM
 
     with _open(lake) as opened:
         found = opened.trajectory(trajectory)
         walk = opened.walk(found)
         run = opened.run(found.run_id)
         task = next((each for each in opened.tasks() if each.id == found.task_id), None)
-        program = run is not None and found.agent.startswith("program:")
+        program = run is not None and found.agent.startswith(PROGRAM)
         walks = [walk, *_other_walks(opened, found)] if program else []
     if task is None:
         raise UsageError(f"trajectory {found.id[:12]}: the lake does not hold its task {found.task_id}")

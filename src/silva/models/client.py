@@ -10,33 +10,28 @@ One keep-alive pool without a limit: how many calls are in flight is the schedul
 from __future__ import annotations
 
 import asyncio
-import os
 import time
 from collections.abc import AsyncIterator
 from random import Random
 from types import TracebackType
-from urllib.parse import quote
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
 from yarl import URL
 
 from silva.models.body import Bodies
+from silva.models.calling import Caller, proxy_of
 from silva.models.endpoint import Endpoint
 from silva.models.errors import ModelError
-from silva.models.failure import Failures, error_message
+from silva.models.failure import error_message
 from silva.models.model import Completion, Delta, Request
-from silva.models.plain import BrokenError, NotHttpError, Plain, Response
+from silva.models.plain import Plain, Response
 from silva.models.retry import Retry
 from silva.models.stream import Assembly, events
 from silva.models.wire import Reported, WireError, decode_reply
 
-SESSION_HEADER = "X-Session-ID"
-"""Names the trajectory a call belongs to: routers use it for affinity, the scripted server for its rules."""
 
-
-class Client:
+class Client(Caller):
     """A model behind an endpoint. Use it within one event loop; `close` it, or use it as an async context manager.
 
     Args:
@@ -60,19 +55,11 @@ class Client:
         retry: Retry | None = None,
         random: Random | None = None,
     ) -> None:
-        self.endpoint = endpoint.checked()
+        super().__init__(endpoint, api_key=api_key, retry=retry, random=random)
         self.name = endpoint.model
-        key = api_key or endpoint.key()
-        self.failures = Failures(self.endpoint, key)
-        self._retry = retry or Retry()
-        self._random = random or Random()
         self._url = URL(self.endpoint.url + self.route)
-        self._headers = {"Content-Type": "application/json", **endpoint.headers}
-        if key:
-            self._headers["Authorization"] = f"Bearer {key}"
         self._bodies = Bodies(self.endpoint)
-        self._http: aiohttp.ClientSession | None = None
-        is_plain = self._url.scheme == "http" and _proxy(self._url) is None
+        is_plain = self._url.scheme == "http" and proxy_of(self._url) is None
         self._plain = Plain(self._url) if is_plain else None
 
     async def __aenter__(self) -> Client:
@@ -85,9 +72,7 @@ class Client:
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._http is not None:
-            await self._http.close()
-            self._http = None
+        await super().close()
         if self._plain is not None:
             self._plain.close()
 
@@ -98,7 +83,7 @@ class Client:
             ModelError: no reply could be had; see its kind.
         """
         body = self._body(request, stream=False)
-        headers = self._request_headers(request)
+        headers = self._headers_of(request.session)
         started = time.perf_counter()
         tried = 0
         while True:
@@ -130,7 +115,7 @@ class Client:
             ModelError: no reply could be had, or it broke off half-way.
         """
         body = self._body(request, stream=True)
-        headers = self._request_headers(request)
+        headers = self._headers_of(request.session)
         started = time.perf_counter()
         tried = 0
         while True:
@@ -204,16 +189,6 @@ class Client:
             return await self._plain.post(body, headers)
         return await self._session().post(self._url, data=body, headers=headers, allow_redirects=False)
 
-    def _session(self) -> aiohttp.ClientSession:
-        if self._http is None:
-            self._http = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),
-                proxy=_proxy(self._url),
-            )
-        return self._http
-
     def _assembly(self) -> Assembly:
         """What puts the pieces of a stream together."""
         return Assembly(self.endpoint)
@@ -227,18 +202,6 @@ class Client:
             return self._bodies.write(request, stream=stream)
         except (WireError, TypeError, UnicodeEncodeError) as fault:
             raise self.failures.make("refused", f"the request cannot be written: {fault}") from fault
-
-    def _request_headers(self, request: Request) -> dict[str, str]:
-        if not request.session:
-            return self._headers
-        session = request.session
-        if not (session.isascii() and session.isalnum()):  # the engine's are hexadecimal
-            session = quote(session, safe="/:.@+-_~ ")
-        return {**self._headers, SESSION_HEADER: session}
-
-    def _bound(self, remaining: float) -> float:
-        limit = self._retry.attempt_seconds
-        return max(0.0, remaining if limit is None else min(limit, remaining))
 
     def _decoded(self, data: bytes, seconds: float, tried: int, waited: float) -> Completion:
         try:
@@ -274,39 +237,6 @@ class Client:
         status = int(code) if code.isdigit() and 400 <= int(code) < 600 else 400
         return self.failures.of_code(status, message, code)
 
-    def _network(self, fault: aiohttp.ClientError | OSError, bound: float) -> ModelError:
-        if isinstance(fault, aiohttp.ClientResponseError | NotHttpError):
-            return self.failures.make("garbage", f"the reply is not HTTP: {fault}", "is this the right port?")
-        if isinstance(fault, aiohttp.ClientSSLError):
-            return self.failures.make(
-                "unreachable", f"TLS failed: {fault}", "check the certificate, or http against https"
-            )
-        if isinstance(fault, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError | BrokenError):
-            return self.failures.make("unreachable", "the connection broke before the reply was whole", transient=True)
-        if isinstance(fault, TimeoutError):
-            return self.failures.timeout(bound)
-        if isinstance(fault, aiohttp.ClientConnectorError):
-            reason = fault.os_error.strerror or str(fault.os_error)
-            return self.failures.make("unreachable", f"cannot connect ({reason})", "is it running?", transient=True)
-        if isinstance(fault, OSError) and fault.errno:
-            reason = os.strerror(fault.errno) if fault.errno > 0 else fault.strerror
-            return self.failures.make("unreachable", f"cannot connect ({reason})", "is it running?", transient=True)
-        return self.failures.make("unreachable", f"the connection failed ({fault})", transient=True)
-
-    async def _pause(self, tried: int, error: ModelError, deadline: float, started: float) -> None:
-        remaining = deadline - (time.perf_counter() - started)
-        wait = self._retry.wait(tried, error, remaining, self._random)
-        if wait is None:
-            if tried > 1:
-                raise ModelError(
-                    error.kind,
-                    f"{error} (after {tried} attempts)",
-                    transient=error.transient,
-                    retry_after=error.retry_after,
-                ) from error
-            raise error
-        await asyncio.sleep(wait)
-
 
 async def _read_to_its_end(response: Response) -> None:
     """Read what follows the end mark of a stream (its last, empty chunk), so that the connection can be used again."""
@@ -317,13 +247,6 @@ async def _read_to_its_end(response: Response) -> None:
                     pass
         except OSError:  # TimeoutError is one; the connection is then given up
             return
-
-
-def _proxy(url: URL) -> str | None:
-    # aiohttp's own trust_env looks this up, and .netrc in a thread, on every call
-    if url.host is None or proxy_bypass(url.host):
-        return None
-    return getproxies().get(url.scheme)
 
 
 class _ModelName(msgspec.Struct):

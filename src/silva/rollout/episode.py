@@ -68,15 +68,15 @@ class Episode:
                 outcome = await self._play(env, agent_for(env), blobs)
         except TimeoutError:
             seconds = self._config.deadlines.episode
-            outcome = _failed(Boundary.BUDGET, "budget.episode_time", f"episode took longer than {seconds:g} s")
+            outcome = failed(Boundary.BUDGET, "budget.episode_time", f"episode took longer than {seconds:g} s")
         except Ended as ended:
             outcome = Outcome(status=Status.FAILED, failure=ended.failure)
         except EnvError as error:
             outcome = Outcome(status=Status.FAILED, failure=error.failure())
         except ModelError as error:
-            outcome = _failed(Boundary.MODEL, f"model.{error.kind}", str(error))
+            outcome = failed(Boundary.MODEL, f"model.{error.kind}", str(error))
         except Diverged as error:
-            outcome = _failed(
+            outcome = failed(
                 Boundary.INFRASTRUCTURE, "resume.diverged", f"the environment did not repeat itself {error}", True
             )
         return self._record(outcome, started, time.monotonic() - clock)
@@ -210,6 +210,7 @@ async def _timed(awaitable: Any) -> tuple[Any, float]:
     return value, time.monotonic() - clock
 
 
-def _failed(boundary: Boundary, code: str, message: str, retryable: bool = False) -> Outcome:
+def failed(boundary: Boundary, code: str, message: str, retryable: bool = False) -> Outcome:
+    """The outcome of an episode that broke at a boundary."""
     failure = Failure(boundary=boundary, code=code, message=message, retryable=retryable)
     return Outcome(status=Status.FAILED, failure=failure)

@@ -26,6 +26,7 @@ from silva.models.gateway.session import Session
 from silva.redact import redact
 from silva.rollout.config import RolloutConfig
 from silva.rollout.doorway import Doorway
+from silva.rollout.episode import failed
 from silva.rollout.slots import Slot
 from silva.sandbox import Confined, confined, seen
 from silva.tree import Boundary, Failure, Json, Outcome, Record, Status, Trajectory, assistant, trajectory_id
@@ -68,7 +69,7 @@ class ProgramEpisode:
                     outcome = await self._play(env, session, variables)
             except TimeoutError:
                 seconds = self._config.deadlines.episode
-                outcome = _failed(Boundary.BUDGET, "budget.episode_time", f"episode took longer than {seconds:g} s")
+                outcome = failed(Boundary.BUDGET, "budget.episode_time", f"episode took longer than {seconds:g} s")
             except EnvError as error:
                 outcome = Outcome(status=Status.FAILED, failure=error.failure())
             failure = outcome.failure
@@ -88,7 +89,7 @@ class ProgramEpisode:
         observation: Observation = await env.reset(self._slot.task, self._slot.seed)
         if observation.tools:
             what = "its environment has tools, which a program cannot call"
-            return _failed(Boundary.AGENT, "agent.tools", f"{what}: use the agent tools or react")
+            return failed(Boundary.AGENT, "agent.tools", f"{what}: use the agent tools or react")
         given = observation.attributes.get("workspace")
         own = None if given else tempfile.mkdtemp(prefix="silva-program-")
         folder = Path(str(given or own))
@@ -214,13 +215,9 @@ def _broken(ended: Ended, session: Session) -> Outcome:
     """A program that ended with an error: the model's fault where that is what it was told last, else its own."""
     problem = session.problem
     if problem is not None and problem.kind in ("upstream", "timeout", "overloaded", "rate_limit"):
-        return _failed(Boundary.MODEL, f"model.{problem.kind}", str(problem))
+        return failed(Boundary.MODEL, f"model.{problem.kind}", str(problem))
     if problem is not None and problem.kind == "budget":
-        return _failed(Boundary.BUDGET, "budget.gateway", str(problem))
+        return failed(Boundary.BUDGET, "budget.gateway", str(problem))
     last = next((line for line in reversed(ended.complaint.splitlines()) if line.strip()), "").strip()
     what = f"the program ended with code {ended.code}" + (f": {last[:300]}" if last else "")
-    return _failed(Boundary.AGENT, "agent.exit", what)
-
-
-def _failed(boundary: Boundary, code: str, message: str) -> Outcome:
-    return Outcome(status=Status.FAILED, failure=Failure(boundary=boundary, code=code, message=message))
+    return failed(Boundary.AGENT, "agent.exit", what)

@@ -17,7 +17,7 @@ import msgspec
 
 from silva.errors import UsageError
 from silva.lake import Lake
-from silva.rollout.config import PROGRAM, RolloutConfig
+from silva.rollout.config import RolloutConfig
 from silva.rollout.replay import Divergence, shown
 from silva.rollout.run import run_rollout
 from silva.tree import Message, Node, Record, Run, Task, Trajectory
@@ -31,11 +31,6 @@ class ReplayedProgram(Record, frozen=True, kw_only=True):
     divergence: Divergence | None
     stored_score: float | None
     score: float | None
-
-
-def is_program(trajectory: Trajectory) -> bool:
-    """Whether a program grew it."""
-    return trajectory.agent.startswith(PROGRAM)
 
 
 async def replay_program(

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 
 import silva
+from silva.collecting import collect_seldom
 from silva.envs import EnvironmentEntry, HostPool, Registry
 from silva.errors import Exit, UnreachableError, UsageError
 from silva.lake import Lake
@@ -86,10 +87,8 @@ async def run_rollout(config: RolloutConfig, *, resume: bool = False, hooks: Hoo
 
 @contextmanager
 def _seldom_collecting() -> Iterator[None]:
-    # Episodes hold many records and hardly any cycles; at Python's own thresholds looking for cycles took a third of
-    # the engine's processor time with a thousand agents.
     before = gc.get_threshold()
-    gc.set_threshold(50_000, 20, 50)
+    collect_seldom()
     try:
         yield
     finally:

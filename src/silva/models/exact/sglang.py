@@ -9,13 +9,11 @@ each piece tells which.
 from __future__ import annotations
 
 import base64
-from collections.abc import AsyncIterator, Callable, Sequence
-from random import Random
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
-from silva.models.endpoint import Endpoint
 from silva.models.exact.backend import (
     DisagreementError,
     Draw,
@@ -25,9 +23,9 @@ from silva.models.exact.backend import (
     check_drawn,
     check_prompt,
 )
+from silva.models.exact.gathering import Gathering, GatheringBackend
 from silva.models.exact.transport import Timing, Transport
 from silva.models.failure import error_message
-from silva.models.retry import Retry
 from silva.tree import Json
 
 PATH = "/generate"
@@ -60,52 +58,13 @@ class _Reply(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Reply).decode
 
 
-class SglangBackend:
+class SglangBackend(GatheringBackend):
     """A `NativeBackend` behind SGLang. The arguments are as in `Transport`."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        api_key: str | None = None,
-        retry: Retry | None = None,
-        random: Random | None = None,
-    ) -> None:
-        self.name = endpoint.model
-        self._transport = Transport(endpoint, api_key=api_key, retry=retry, random=random)
+    path = PATH
 
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._transport.close()
-
-    async def sample(self, draw: Draw) -> Sampled:
-        """Draw a reply; see `NativeBackend`."""
-        timing = Timing()
-
-        def read(data: bytes) -> Sampled:
-            gathered = _Gathered(self._transport)
-            gathered.take(data)
-            return gathered.sampled(draw, timing)
-
-        return await self._transport.post(
-            PATH, self._body(draw, False), read, deadline=draw.deadline, session=draw.session, timing=timing
-        )
-
-    async def stream(self, draw: Draw) -> AsyncIterator[Piece | Sampled]:
-        """Draw it piece by piece; see `NativeBackend`."""
-        timing = Timing()
-        gathered = _Gathered(self._transport)
-
-        def take() -> Callable[[bytes], Piece | None]:
-            nonlocal gathered
-            gathered = _Gathered(self._transport)
-            return gathered.take
-
-        async for piece in self._transport.events(
-            PATH, self._body(draw, True), take, deadline=draw.deadline, session=draw.session, timing=timing
-        ):
-            yield piece
-        yield self._transport.read(lambda _: gathered.sampled(draw, timing), b"")
+    def _gathering(self) -> Gathering:
+        return _Gathered(self._transport)
 
     def _body(self, draw: Draw, stream: bool) -> bytes:
         sampling = draw.sampling

@@ -9,21 +9,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
-from random import Random
 from typing import TypeVar
-from urllib.parse import quote
-from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 import msgspec
 from yarl import URL
 
-from silva.models.client import SESSION_HEADER
-from silva.models.endpoint import Endpoint
+from silva.models.calling import Caller
 from silva.models.errors import ModelError
 from silva.models.exact.backend import DisagreementError
-from silva.models.failure import Failures
-from silva.models.retry import Retry
 from silva.models.stream import DONE, events
 
 Value = TypeVar("Value")
@@ -38,43 +32,8 @@ class Timing:
         self.waited = 0.0
 
 
-class Transport:
-    """One endpoint that speaks JSON. Use it within one event loop and close it.
-
-    Args:
-        endpoint: where and which model; its url may end in `/v1` or not.
-        api_key: the key; None reads the endpoint's environment variable.
-        retry: when to try again.
-        random: source of the jitter, for tests.
-
-    Raises:
-        UsageError: the endpoint's url cannot be used.
-    """
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        api_key: str | None = None,
-        retry: Retry | None = None,
-        random: Random | None = None,
-    ) -> None:
-        self.endpoint = endpoint.checked()
-        key = api_key or endpoint.key()
-        self.failures = Failures(self.endpoint, key)
-        self._root = self.endpoint.url.removesuffix("/v1")
-        self._retry = retry or Retry()
-        self._random = random or Random()
-        self._headers = {"Content-Type": "application/json", **endpoint.headers}
-        if key:
-            self._headers["Authorization"] = f"Bearer {key}"
-        self._http: aiohttp.ClientSession | None = None
-
-    async def close(self) -> None:
-        """Close the connections."""
-        if self._http is not None:
-            await self._http.close()
-            self._http = None
+class Transport(Caller):
+    """One endpoint that speaks JSON; its url may end in `/v1` or not. The arguments are as in `Caller`."""
 
     async def post(
         self,
@@ -165,15 +124,8 @@ class Transport:
             await self._pause(timing.attempts, error, deadline, started)
 
     def _sending(self, path: str, body: bytes, session: str):
-        if self._http is None:
-            self._http = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=30),
-                proxy=_proxy(URL(self._root)),
-            )
-        headers = self._headers if not session else {**self._headers, SESSION_HEADER: quote(session, safe="/:.@+-_~ ")}
-        return self._http.post(URL(self._root + path), data=body, headers=headers, allow_redirects=False)
+        url = URL(self.endpoint.url.removesuffix("/v1") + path)
+        return self._session().post(url, data=body, headers=self._headers_of(session), allow_redirects=False)
 
     def read(self, read: Callable[[bytes], Value], data: bytes) -> Value:
         """What `read` makes of bytes.
@@ -187,36 +139,3 @@ class Transport:
             raise self.failures.make("garbage", str(fault), "what it says cannot be trained on") from fault
         except (msgspec.DecodeError, UnicodeDecodeError) as fault:
             raise self.failures.garbage(f"the reply is not understood: {fault}", data) from fault
-
-    def _bound(self, remaining: float) -> float:
-        limit = self._retry.attempt_seconds
-        return max(0.0, remaining if limit is None else min(limit, remaining))
-
-    def _network(self, fault: aiohttp.ClientError | OSError, bound: float) -> ModelError:
-        make = self.failures.make
-        if isinstance(fault, aiohttp.ClientResponseError):
-            return make("garbage", f"the reply is not HTTP: {fault.message}", "is this the right port?")
-        if isinstance(fault, aiohttp.ClientSSLError):
-            return make("unreachable", f"TLS failed: {fault}", "check the certificate, or http against https")
-        if isinstance(fault, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError):
-            return make("unreachable", "the connection broke before the reply was whole", transient=True)
-        if isinstance(fault, TimeoutError):
-            return self.failures.timeout(bound)
-        if isinstance(fault, aiohttp.ClientConnectorError):
-            reason = fault.os_error.strerror or str(fault.os_error)
-            return make("unreachable", f"cannot connect ({reason})", "is it running?", transient=True)
-        return make("unreachable", f"the connection failed ({fault})", transient=True)
-
-    async def _pause(self, tried: int, error: ModelError, deadline: float, started: float) -> None:
-        remaining = deadline - (time.perf_counter() - started)
-        wait = self._retry.wait(tried, error, remaining, self._random)
-        if wait is None:
-            if tried == 1:
-                raise error
-            text = f"{error} (after {tried} attempts)"
-            raise ModelError(error.kind, text, transient=error.transient, retry_after=error.retry_after) from error
-        await asyncio.sleep(wait)
-
-
-def _proxy(url: URL) -> str | None:
-    return None if url.host is None or proxy_bypass(url.host) else getproxies().get(url.scheme)

@@ -7,17 +7,14 @@ A prompt of ids carries no images here: they are refused by name.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from random import Random
 from typing import Any
 
 import msgspec
 
-from silva.models.endpoint import Endpoint
 from silva.models.exact.backend import Draw, Piece, Sampled, check_counts, check_drawn, check_prompt
+from silva.models.exact.gathering import Gathering, GatheringBackend
 from silva.models.exact.transport import Timing, Transport
 from silva.models.failure import error_message
-from silva.models.retry import Retry
 from silva.tree import Json
 
 PATH = "/v1/completions"
@@ -56,7 +53,7 @@ class _Reply(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Reply).decode
 
 
-class VllmBackend:
+class VllmBackend(GatheringBackend):
     """A `NativeBackend` behind vLLM. The arguments are as in `Transport`.
 
     Its fingerprint names the server's build, not the weights; so the policy version is the name it answers under: that
@@ -65,49 +62,10 @@ class VllmBackend:
 
     fingerprint_is_version = False
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        api_key: str | None = None,
-        retry: Retry | None = None,
-        random: Random | None = None,
-    ) -> None:
-        self.name = endpoint.model
-        self._transport = Transport(endpoint, api_key=api_key, retry=retry, random=random)
+    path = PATH
 
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._transport.close()
-
-    async def sample(self, draw: Draw) -> Sampled:
-        """Draw a reply; see `NativeBackend`."""
-        timing = Timing()
-
-        def read(data: bytes) -> Sampled:
-            gathered = _Gathered(self._transport, self.fingerprint_is_version)
-            gathered.take(data)
-            return gathered.sampled(draw, timing)
-
-        return await self._transport.post(
-            PATH, self._body(draw, False), read, deadline=draw.deadline, session=draw.session, timing=timing
-        )
-
-    async def stream(self, draw: Draw) -> AsyncIterator[Piece | Sampled]:
-        """Draw it piece by piece; see `NativeBackend`."""
-        timing = Timing()
-        gathered = _Gathered(self._transport, self.fingerprint_is_version)
-
-        def take() -> Callable[[bytes], Piece | None]:
-            nonlocal gathered
-            gathered = _Gathered(self._transport, self.fingerprint_is_version)
-            return gathered.take
-
-        async for piece in self._transport.events(
-            PATH, self._body(draw, True), take, deadline=draw.deadline, session=draw.session, timing=timing
-        ):
-            yield piece
-        yield self._transport.read(lambda _: gathered.sampled(draw, timing), b"")
+    def _gathering(self) -> Gathering:
+        return _Gathered(self._transport, self.fingerprint_is_version)
 
     def _body(self, draw: Draw, stream: bool) -> bytes:
         transport, sampling = self._transport, draw.sampling

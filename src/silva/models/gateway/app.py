@@ -64,7 +64,6 @@ class GatewayApp:
     Args:
         gateway: what it serves.
         admin_token: what admin routes demand.
-        starts: whether the server's start and stop are the gateway's.
         started: called (and awaited) once the gateway is ready, before the first request.
     """
 
@@ -73,13 +72,11 @@ class GatewayApp:
         gateway: Gateway,
         admin_token: str,
         *,
-        starts: bool = True,
         started: Callable[[], Awaitable[None] | None] | None = None,
     ) -> None:
         self.gateway = gateway
         self.answering = Answering(gateway)
         self._admin = Admin(gateway, admin_token)
-        self._starts = starts
         self._started = started
         self.failure: SilvaError | Problem | None = None
         self._largest = int(gateway.config.limits.body_mb * 1024 * 1024)
@@ -100,8 +97,7 @@ class GatewayApp:
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         try:
-            if self._starts:
-                await self.gateway.start()
+            await self.gateway.start()
             if self._started is not None:
                 done = self._started()
                 if done is not None:
@@ -112,8 +108,7 @@ class GatewayApp:
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()
-        if self._starts:
-            await self.gateway.stop()
+        await self.gateway.stop()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _own(self, exchange: Exchange, path: str) -> None:

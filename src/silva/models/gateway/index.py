@@ -16,7 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import msgspec
 
-from silva.tree import Author, Message, Node, Tool, decode, digest, encode
+from silva.tree import Author, Message, Node, Tool, decode, digest, encode, seen_ids
 from silva.tree.exact import RESTART
 
 ENTRY_BYTES = 1200
@@ -91,21 +91,16 @@ class Entry:
     def seen(self) -> tuple[tuple[int, ...] | None, Entry | None]:
         """The exact ids the model has seen and sampled along the walk here, and the last sampled turn, where they end.
         None where a turn lacks its ids."""
-        pieces: list[Sequence[int]] = []
-        last: Entry | None = None
+        sampled: list[Entry] = []
         entry: Entry | None = self
         while entry is not None:
             if entry.sampled:
-                tokens = entry.node.tokens
-                if tokens is None:
-                    return None, None
-                last = last or entry
-                pieces.append(tokens.ids)
+                sampled.append(entry)
                 if entry.restart:
                     break
             entry = entry.parent
-        pieces.reverse()
-        return tuple(number for piece in pieces for number in piece), last
+        ids = seen_ids(step.node for step in reversed(sampled))
+        return (None, None) if ids is None else (tuple(ids), sampled[0] if sampled else None)
 
 
 class Held:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import secrets
 import signal
@@ -11,6 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from silva.collecting import collect_seldom
 from silva.errors import UsageError
 from silva.lake import Lake
 from silva.models.gateway.admin import base_urls
@@ -73,7 +73,7 @@ def serve_gateway(
         return Lake.open(config.lake, window_ms=WINDOW_MS)
 
     where = url_of(listening).removesuffix("/v1")
-    gc.set_threshold(50_000, 20, 50)  # turns in memory are many and hold no cycles
+    collect_seldom()
     sys.setswitchinterval(SWITCH_SECONDS)
     keeper = Keeper(open_lake(), open_lake)
     try:

@@ -86,22 +86,20 @@ def rollout_of(trajectory: Trajectory) -> Rollout:
 
 
 class Place:
-    """Where a request stands: `covered` of its messages are on the tree. `keys` are the content keys of its messages,
+    """Where a request stands on the tree. `keys` are the content keys of its messages,
     `messages` the request's with what is on the tree as it was recorded."""
 
-    __slots__ = ("_entry", "_tools", "covered", "keys", "messages")
+    __slots__ = ("_entry", "_tools", "keys", "messages")
 
     def __init__(
         self,
         messages: tuple[Message, ...],
         keys: tuple[Hashable, ...] = (),
-        covered: int = 0,
         entry: Entry | None = None,
         tools: str = "",
     ) -> None:
         self.messages = messages
         self.keys = keys
-        self.covered = covered
         self._entry = entry
         self._tools = tools
 
@@ -135,7 +133,6 @@ class Session:
         self.models: set[str] = set()
         self.versions: set[str] = set()
         self.started = time.time()
-        self.touched = self.started
         self.last: tuple[str, str] | None = None
         """The node sampled last, and the root of its walk."""
         self.lost = 0
@@ -162,7 +159,7 @@ class Session:
         if entry is None:
             return Place(tuple(messages), keys)
         recorded = (_as_recorded(step.message, given) for step, given in zip(entry.walk(), messages, strict=False))
-        return Place((*recorded, *messages[covered:]), keys, covered, entry, key)
+        return Place((*recorded, *messages[covered:]), keys, entry, key)
 
     def lacks(self, messages: Sequence[Message], keys: Sequence[Hashable], tools: tuple[Tool, ...]) -> bool:
         """Whether part of a conversation may have been dropped from memory: then `recall` it before going on."""
@@ -314,7 +311,6 @@ class Session:
             _remember(self._answered, request, (entry.id, reply))
         if reply:
             _remember(self._by_reply, reply, entry.id)
-        self.touched = time.time()
 
     def _node(
         self,

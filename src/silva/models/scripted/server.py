@@ -11,6 +11,7 @@ from types import TracebackType
 
 import msgspec
 
+from silva.collecting import collect_seldom
 from silva.models.child import TOKEN_VARIABLE, Child, announce, run_child, start_child, stop_with_parent
 from silva.models.scripted.app import ScriptedApp
 from silva.models.scripted.script import Script, load_script
@@ -98,7 +99,7 @@ def main(arguments: list[str]) -> None:
         app = ScriptedApp(load_script(arguments[0]), os.environ.pop(TOKEN_VARIABLE))
         # Requests are trees without cycles, and pauses of the collector would show as latency nobody asked for.
         gc.freeze()
-        gc.set_threshold(50_000, 20, 50)
+        collect_seldom()
         serve_forever(app, bind("127.0.0.1", 0), announce, stop_with_parent)
 
     run_child(serve)

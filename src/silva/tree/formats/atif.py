@@ -7,7 +7,6 @@ A file is one document, a JSON array of them, or one a line. What the format lac
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
@@ -20,6 +19,7 @@ from silva.tree.formats.atif_write import write_documents
 from silva.tree.formats.bundle import Bundle
 from silva.tree.formats.errors import FormatError, invalid
 from silva.tree.formats.images import Loader
+from silva.tree.formats.values import documents
 
 
 def write(bundles: Iterable[Bundle]) -> Iterator[str]:
@@ -47,7 +47,7 @@ def read(
     Raises:
         FormatError: with the line and the field.
     """
-    for line, value in _documents(lines, name):
+    for line, value in documents(lines, name):
         yield from read_document(_typed(value, name, line), name, line, run, load)
 
 
@@ -64,44 +64,3 @@ def _typed(value: Any, name: str, line: int) -> Document:
         raise invalid(name, line, error, field_names()) from error
     except RecursionError as error:
         raise FormatError(name, line, "", "is nested too deep") from error
-
-
-def _documents(lines: Iterable[str | bytes], name: str) -> Iterator[tuple[int, Any]]:
-    """Documents with their lines: a document a line where the first line is one, else the whole text at once."""
-    stream = ((number, _decoded(raw, name, number)) for number, raw in enumerate(lines, 1))
-    filled = ((number, text) for number, text in stream if text.strip())
-    begin, first = next(filled, (0, ""))
-    if not begin:
-        return
-    try:
-        yield from _values(json.loads(first), begin)
-    except (json.JSONDecodeError, RecursionError):
-        # Not a document by itself, so this is one text laid out over many lines.
-        rest = "".join(text if text.endswith("\n") else text + "\n" for _, text in stream)
-        yield from _values(_parsed(f"{first.rstrip()}\n{rest}", name, begin), 0)
-        return
-    for number, text in filled:
-        yield from _values(_parsed(text, name, number), number)
-
-
-def _values(value: Any, line: int) -> Iterator[tuple[int, Any]]:
-    items: list[Any] = cast(list[Any], value) if isinstance(value, list) else [value]
-    yield from ((line, item) for item in items)
-
-
-def _parsed(text: str, name: str, begin: int) -> Any:
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise FormatError(name, begin + error.lineno - 1, "", f"not JSON ({error.msg})") from error
-    except RecursionError as error:
-        raise FormatError(name, begin, "", "is nested too deep") from error
-
-
-def _decoded(raw: str | bytes, name: str, line: int) -> str:
-    if isinstance(raw, str):
-        return raw
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise FormatError(name, line, "", f"not UTF-8 ({error})") from error
