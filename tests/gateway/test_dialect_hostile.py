@@ -213,9 +213,8 @@ def mutated(body: dict[str, Any], random: Random) -> bytes:
         elif act == 1 and isinstance(parent, list):
             parent.append(deepcopy(random.choice(parent)))
         elif act == 2 and isinstance(parent, dict):
-            parent[random.choice(["type", "role", "content", "name", "x" * 600, "\0", "input", "text"])] = (
-                random.choice(HOSTILE)
-            )
+            key = random.choice(["type", "role", "content", "name", "x" * 600, "\0", "input", "text"])
+            parent[key] = deepcopy(random.choice(HOSTILE))
         elif act == 3:
             parent[last] = deepcopy(at(body, random.choice(list(places(body)))))
         elif act == 4:
