@@ -2,8 +2,8 @@
 
     sealed segment ──▶ rows ──▶ one merge per table (atomic, then settled) ──▶ the segment's file is removed
 
-A kill anywhere leaves the segment in place or its rows in the tables, or both; doing it again adds nothing, because a
-table that already holds rows of the segment is skipped and ids are merged.
+In a thread of this process, which gives way to what runs beside it, or `apart`, in a process of its own: what a server
+whose event loop is busy wants.
 """
 
 from __future__ import annotations
@@ -11,37 +11,23 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from operator import attrgetter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
-
-import pyarrow as pa
 
 from silva.errors import StoreError
-from silva.lake.columns import NODES, TABLES
-from silva.lake.durable import refusals, sync_folder
-from silva.lake.frames import entry
+from silva.lake.apart import Apart
+from silva.lake.compaction import compact
 from silva.lake.journal import segments
-from silva.lake.recovery import damaged, inspect
-from silva.lake.rows import build
 from silva.lake.tables import Tables
-from silva.lake.tail import Sorted
-from silva.tree import Node
 
 log = logging.getLogger(__name__)
 
-_NEIGHBOURS = attrgetter("tree_id", "slot", "depth")
-
-SLICE = 2_000
-"""Rows built at once: a column of so many takes a fraction of a millisecond. Token ids count as so many rows as they
-take the time of."""
-IDS = 50
-"""Token ids that take the time of a row: their columns are built in one go, with the interpreter's lock held."""
 PAUSE = 0.002
 """Seconds the thread gives way between columns, so that an event loop beside it hardly notices it."""
 GENTLE_BYTES = 32 << 20
-"""Larger segments come from bulk writing: then it does not give way, or it would fall behind."""
+"""Larger segments come from bulk writing: then the thread does not give way, or it would fall behind."""
+WAITING = 4
+"""With more segments waiting, a process of its own does not rest, or it would fall behind."""
 
 
 class Compactor:
@@ -52,10 +38,19 @@ class Compactor:
         tables: where rows go.
         where: the lake's name in messages.
         check: called before each segment; raises when this process may no longer write.
+        apart: a process that does the thread's work; None does it here. What is awaited is always done here: whoever
+            waits for the tables keeps no loop running, and a process takes seconds to start.
     """
 
-    def __init__(self, folder: Path, tables: Tables, where: str, check: Callable[[], None] = lambda: None) -> None:
-        self._folder, self._tables, self._where, self._check = folder, tables, where, check
+    def __init__(
+        self,
+        folder: Path,
+        tables: Tables,
+        where: str,
+        check: Callable[[], None] = lambda: None,
+        apart: Apart | None = None,
+    ) -> None:
+        self._folder, self._tables, self._where, self._check, self._apart = folder, tables, where, check, apart
         self._mutex = threading.Lock()
         self._wake = threading.Event()
         self._ended = self._awaited = self._gentle = False
@@ -82,20 +77,30 @@ class Compactor:
     def _drain(self) -> int:
         with self._mutex:
             done = 0
-            for number, path in segments(self._folder).items():
-                if path.suffix == ".sealed":
-                    self._check()
+            sealed = [each for each in segments(self._folder).items() if each[1].suffix == ".sealed"]
+            for number, path in sealed:
+                self._check()
+                if self._apart is not None and not self._awaited:
+                    self._apart.compact(number, gentle=len(sealed) - done <= WAITING)
+                else:
                     self._gentle = path.stat().st_size < GENTLE_BYTES
-                    self._compact(number, path)
-                    done += 1
+                    compact(number, path, self._tables, self._where, self._give_way)
+                done += 1
             self.failure = None
             return done
 
     def close(self) -> None:
         """End the thread; a segment in hand is finished first."""
         self._ended = True
+        if self._apart is not None:
+            self._apart.hurry()
         self._wake.set()
         self._thread.join()
+
+    def end(self) -> None:
+        """After `close` and a last `drain`: let go of what did the work."""
+        if self._apart is not None:
+            self._apart.close()
 
     def _work(self) -> None:
         while True:
@@ -114,40 +119,3 @@ class Compactor:
     def _give_way(self) -> None:
         if self._gentle and not (self._awaited or self._ended):
             time.sleep(PAUSE)
-
-    def _compact(self, number: int, path: Path) -> None:
-        with refusals(self._where):
-            found = inspect(path)
-        if found is not None and found.damage:
-            raise damaged(self._where, number, found)
-        payloads = [] if found is None else found.payloads
-        by_table = Sorted()
-        for start in range(0, len(payloads), SLICE // 4):
-            by_table.add(map(entry, payloads[start : start + SLICE // 4]))
-            self._give_way()
-        for name, by_id in by_table.tables.items():
-            records = list(by_id.values())
-            if name == NODES.name:
-                # Episodes run side by side, so their turns arrive mixed; a walk in one piece is read twice as fast.
-                records.sort(key=_NEIGHBOURS)
-            if records and not self._tables.holds_segment(name, number):
-                rows = [build(TABLES[name], some, [number] * len(some), self._give_way) for some in _slices(records)]
-                self._tables.merge(TABLES[name], pa.concat_tables(rows))
-        with refusals(self._where):
-            path.unlink()
-            sync_folder(self._folder)
-
-
-def _slices(records: list[Any]) -> Iterator[list[Any]]:
-    """The records in order, so many at a time as are built within a moment."""
-    some: list[Any] = []
-    weight = 0
-    for record in records:
-        tokens = record.tokens if isinstance(record, Node) else None
-        weight += 1 if tokens is None else 1 + len(tokens.ids) // IDS
-        some.append(record)
-        if weight >= SLICE:
-            yield some
-            some, weight = [], 0
-    if some:
-        yield some

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from silva.errors import StoreError, UsageError
 from silva.lake import blobs, doctor, search, sql, versions
+from silva.lake.apart import Apart
 from silva.lake.columns import NODES, RUNS, SUPERVISIONS, TASKS, TRAJECTORIES
 from silva.lake.compactor import Compactor
 from silva.lake.entry import BlobEntry
@@ -46,7 +47,14 @@ OPTIMIZE_AT = 100_000
 class Lake:
     """An open lake. Make one with `Lake.open`; a writer must be closed (`with` and `async with` do)."""
 
-    def __init__(self, where: Place, mode: Literal["write", "read"], version: str | None, window_ms: float) -> None:
+    def __init__(
+        self,
+        where: Place,
+        mode: Literal["write", "read"],
+        version: str | None,
+        window_ms: float,
+        compaction: Literal["thread", "process"],
+    ) -> None:
         self._place, self.mode = where, mode
         self._journal: Journal | None = None
         self._compactor: Compactor | None = None
@@ -63,7 +71,7 @@ class Lake:
             self._tables = Tables(where, pinned)
             self._tail = None if pinned is not None else Tail(where.journal)
             if self._hold is not None:
-                self._begin(window_ms, self._hold)
+                self._begin(window_ms, self._hold, Apart(where) if compaction == "process" else None)
         except BaseException:
             if self._hold is not None:
                 self._hold.release()
@@ -79,6 +87,7 @@ class Lake:
         version: str | None = None,
         storage_options: dict[str, str] | None = None,
         window_ms: float = 5.0,
+        compaction: Literal["thread", "process"] = "thread",
     ) -> Lake:
         """Open a lake; a writer makes it where there is none.
 
@@ -88,6 +97,8 @@ class Lake:
             version: a tag; the lake is then read as it was.
             storage_options: keys and endpoint of the object store, as Lance takes them.
             window_ms: how long the journal gathers records before one write, 0 to 20.
+            compaction: where the journal becomes tables: in a thread, or in a process of its own, which costs its start
+                and its memory but leaves the interpreter to an event loop that is busy.
 
         Raises:
             StoreError: not a lake, of a newer schema, damaged, being written by another, not writable, no such version.
@@ -95,7 +106,7 @@ class Lake:
         """
         if version is not None and mode == "write":
             raise UsageError(f"lake {location}: version {version} can only be read; open it with mode='read'")
-        return cls(place(location, storage_options), mode, version, window_ms)
+        return cls(place(location, storage_options), mode, version, window_ms, compaction)
 
     @property
     def location(self) -> str:
@@ -175,6 +186,7 @@ class Lake:
             if self._tables.unindexed(NODES.name) >= OPTIMIZE_AT:
                 self.optimize()
         finally:
+            self._compactor.end()
             self._hold.release()
 
     async def __aenter__(self) -> Lake:
@@ -352,9 +364,9 @@ class Lake:
                 hold.release()
         return doctor.examine(self._place, self._tables, self._tail, repair=repair, writing=self.mode == "write")
 
-    def _begin(self, window_ms: float, hold: Hold) -> None:
+    def _begin(self, window_ms: float, hold: Hold, apart: Apart | None) -> None:
         newest = max(recover(self._place.journal, self.location), self._tables.newest_segment())
-        self._compactor = Compactor(self._place.journal, self._tables, self.location, hold.check)
+        self._compactor = Compactor(self._place.journal, self._tables, self.location, hold.check, apart)
         try:
             self._journal = Journal(
                 self._place.journal,

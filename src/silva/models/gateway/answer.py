@@ -77,7 +77,10 @@ class Answering:
         self._gateway.keeper.batch.at_work += 1
         try:
             completion = await turn.take(
-                self._gateway.keeper, _patience(exchange, route.deadline), reply.piece if asked.stream else None
+                self._gateway.keeper,
+                _patience(exchange, route.deadline),
+                reply.piece if asked.stream else None,
+                reply.prepare,
             )
             waiting.set_result(Answer(completion=completion, reply=reply.id))
             session.problem = None
@@ -159,6 +162,12 @@ class Reply:
         self._asked = asked
         self._stamp = Stamp(id=reply, created=int(time.time()), model=model)
         self._events: Events | None = None
+        self._body: bytes | None = None
+
+    def prepare(self, completion: Completion) -> None:
+        """Write the reply, to be sent by `rest` once it may go out."""
+        if not self._asked.stream:
+            self._body = self._dialect.encode(self._asked, completion, self._stamp)
 
     async def piece(self, delta: Delta) -> None:
         """Send a piece."""
@@ -174,7 +183,7 @@ class Reply:
             await self._exchange.event(events.end(completion))
             await self._exchange.end()
         else:
-            body = self._dialect.encode(self._asked, completion, self._stamp)
+            body = self._body or self._dialect.encode(self._asked, completion, self._stamp)
             await self._exchange.send(200, body, headers=((b"x-request-id", self.id.encode()), (CAPTURE, capture)))
 
     async def whole(self, completion: Completion, reply: str, capture: bytes) -> None:

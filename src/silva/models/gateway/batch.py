@@ -36,16 +36,17 @@ class Batch:
         """The records go with the batch; the future is done once they are on disk."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
-        if not self._waiters:
-            if self.at_work >= MANY:
-                loop.call_later(GATHER, self._send)
-            else:
-                loop.call_soon(self._send)
+        if self.at_work >= MANY and not self._waiters:
+            loop.call_later(GATHER, self._send)
         self._records.extend(records)
         self._waiters.append(waiter)
+        if self.at_work < MANY:
+            self._send()
         return waiter
 
     def _send(self) -> None:
+        if not self._waiters:  # they went with somebody who came when it was quiet again
+            return
         records, waiters = self._records, self._waiters
         self._records, self._waiters = [], []
         try:

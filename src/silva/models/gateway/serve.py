@@ -70,7 +70,7 @@ def serve_gateway(
     """
 
     def open_lake() -> Lake:
-        return Lake.open(config.lake, window_ms=WINDOW_MS)
+        return Lake.open(config.lake, window_ms=WINDOW_MS, compaction="process")
 
     where = url_of(listening).removesuffix("/v1")
     collect_seldom()

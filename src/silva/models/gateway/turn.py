@@ -31,6 +31,8 @@ from silva.tree import SchemaError, Usage, encode
 
 Emit = Callable[[Delta], Awaitable[None]]
 """Hands a piece of a streamed reply on to the client."""
+Ready = Callable[[Completion], None]
+"""Told of a completion while it is on its way to disk, so that what is left to do with it is done meanwhile."""
 
 
 class Turn:
@@ -60,13 +62,14 @@ class Turn:
         self.backend = ""
         self._streamed = False
 
-    async def take(self, keeper: Keeper, deadline: float, emit: Emit | None) -> Completion:
+    async def take(self, keeper: Keeper, deadline: float, emit: Emit | None, ready: Ready) -> Completion:
         """Have it answered and kept.
 
         Args:
             keeper: where turns are kept.
             deadline: seconds this may take.
             emit: where pieces of the reply go while it grows; None for a reply in one piece.
+            ready: told of the reply once nothing of it will change any more; it is not kept yet then.
 
         Raises:
             Problem: it could not be answered, or not be kept.
@@ -85,7 +88,7 @@ class Turn:
         completion = await self._answered(place, deadline, emit)
         self.account.charge(completion.usage)
         if keeps:
-            await self._keep(keeper, completion, place.keys, strict)
+            await self._keep(keeper, completion, place.keys, strict, ready)
         else:
             self._lost()
         return completion
@@ -170,7 +173,9 @@ class Turn:
                 await emit(delta)
         raise ModelError("garbage", f"backend {self.backend}: the stream ended without its end", transient=True)
 
-    async def _keep(self, keeper: Keeper, completion: Completion, keys: tuple[Hashable, ...], strict: bool) -> None:
+    async def _keep(
+        self, keeper: Keeper, completion: Completion, keys: tuple[Hashable, ...], strict: bool, ready: Ready
+    ) -> None:
         attributes: dict[str, Any] = {
             "request": self.request,
             "reply": self.reply,
@@ -188,6 +193,7 @@ class Turn:
             on_its_way = keeper.submit(written)
             self.session.settling.add(self.request)
             self.session.keep(nodes, written, keys)
+            ready(completion)
             await keeper.settled(on_its_way)
             self.session.settling.discard(self.request)
             self.kept = True

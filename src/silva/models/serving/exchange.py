@@ -14,9 +14,14 @@ ABORT = "silva.abort"
 LEFT = "silva.left"
 """ASGI extension of Silva's servers: give it a function, which is called if the client hangs up first."""
 
+WHOLE = "silva.whole"
+"""ASGI extension of Silva's servers: give it a status, headers and a body, which leave in one piece; False where they
+cannot and must be sent as messages."""
+
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Whole = Callable[[int, list[tuple[bytes, bytes]], bytes], bool]
 
 LARGEST_BODY = 64 * 1024 * 1024
 
@@ -96,6 +101,11 @@ class Exchange:
         length: int | None = None,
     ) -> None:
         """Answer in one piece. `length` announces another length than the body has."""
+        if length is None:
+            whole: Whole | None = self.scope.get("extensions", {}).get(WHOLE)
+            if whole is not None and whole(status, _fields(content_type, headers, len(body)), body):
+                self.started = True
+                return
         await self._start(status, content_type, headers, length if length is not None else len(body))
         await self._send({"type": "http.response.body", "body": body, "more_body": length is not None})
 
@@ -126,8 +136,15 @@ class Exchange:
     async def _start(
         self, status: int, content_type: bytes, headers: tuple[tuple[bytes, bytes], ...], length: int | None
     ) -> None:
-        fields = [(b"content-type", content_type), *headers]
-        if length is not None:
-            fields.append((b"content-length", b"%d" % length))
         self.started = True
+        fields = _fields(content_type, headers, length)
         await self._send({"type": "http.response.start", "status": status, "headers": fields})
+
+
+def _fields(
+    content_type: bytes, headers: tuple[tuple[bytes, bytes], ...], length: int | None
+) -> list[tuple[bytes, bytes]]:
+    fields = [(b"content-type", content_type), *headers]
+    if length is not None:
+        fields.append((b"content-length", b"%d" % length))
+    return fields
