@@ -1,0 +1,90 @@
+"""From a lake to samples: the trajectories one asks for, tree by tree.
+
+    trajectories ─▶ the last attempt of each that ran to its end ─▶ by tree ─▶ SampleReader ─▶ samples, in order
+
+What a run's trajectories cannot give exactly is refused, or counted and left out, as the caller says; never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from silva.lake import Lake
+from silva.train.sample import Sample, SampleError
+from silva.train.samples import DEFAULT, SampleReader
+from silva.train.stretch import Reading
+from silva.train.supervised import masked_nodes
+from silva.tree import InexactTokensError, Status, Trajectory, Tree, groups
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Collected:
+    """What a lake gave. `samples` come by run, task, place in the group and segment, of `trajectories` trajectories;
+    `failed` were left out because they failed or broke before their first turn, `superseded` because a later attempt
+    took their place, and `inexact` because their tokens are not known: why, one line for each."""
+
+    samples: tuple[Sample, ...]
+    trajectories: int
+    failed: int = 0
+    superseded: int = 0
+    inexact: tuple[str, ...] = ()
+
+
+def collect(
+    lake: Lake,
+    trajectories: Sequence[Trajectory],
+    reading: Reading = DEFAULT,
+    *,
+    inexact: Literal["refuse", "skip"] = "refuse",
+    failed: bool = False,
+) -> Collected:
+    """The samples of trajectories of a lake. The lake's supervision is added to what `reading` masks.
+
+    Args:
+        lake: open to read or to write.
+        trajectories: which.
+        reading: what is asked of their walks.
+        inexact: what becomes of a trajectory whose tokens or numbers cannot be used: `refuse` raises, `skip` leaves it
+            out and tells why.
+        failed: take those that failed, too; they have no reward.
+
+    Raises:
+        SampleError: a trajectory cannot be used, and is to be refused; it is named, with the node.
+        StoreError: the lake is damaged.
+    """
+    last = [member for group in groups(list(trajectories)) for member in group.trajectories if not member.superseded]
+    ended = [each for each in last if each.leaf_id and (failed or each.outcome.status is not Status.FAILED)]
+    ended.sort(key=lambda each: (each.run_id, each.task_id, each.index, each.id))
+    masked = masked_nodes(judged for run_id in _runs(ended) for judged in lake.supervisions(run_id=run_id))
+    reading = replace(reading, masked=reading.masked | masked)
+    readers: dict[str, SampleReader] = {}
+    left: dict[str, int] = {}
+    for each in ended:
+        left[each.tree_id] = left.get(each.tree_id, 0) + 1
+    samples: list[Sample] = []
+    why: list[str] = []
+    for each in ended:
+        reader = readers.pop(each.tree_id, None) or SampleReader(Tree(lake.nodes(tree_id=each.tree_id)), (), reading)
+        left[each.tree_id] -= 1
+        if left[each.tree_id]:  # after its last trajectory the tree is let go
+            readers[each.tree_id] = reader
+        try:
+            samples += reader.samples(each)
+        except (InexactTokensError, SampleError) as error:
+            line = f"trajectory {each.id[:12]} ({each.task_id}, try {each.index}): {error}"
+            if inexact == "refuse":
+                raise SampleError(f"{line} (or skip what is inexact)") from error
+            why.append(line)
+    return Collected(
+        samples=tuple(samples),
+        trajectories=len(ended) - len(why),
+        failed=len(last) - len(ended),
+        superseded=len(trajectories) - len(last),
+        inexact=tuple(why),
+    )
+
+
+def _runs(trajectories: Iterable[Trajectory]) -> list[str]:
+    return sorted({each.run_id for each in trajectories})
