@@ -6,6 +6,7 @@ from silva.lake.entry import BlobEntry
 from silva.lake.filters import Filter, field
 from silva.lake.lake import Lake, open_lake
 from silva.lake.layout import LAKE_SCHEMA
+from silva.lake.ledger import Ledger, LedgerEntry
 from silva.lake.location import default_location
 from silva.lake.stats import Stats
 from silva.lake.versions import Version
@@ -19,6 +20,8 @@ __all__ = [
     "Filter",
     "Finding",
     "Lake",
+    "Ledger",
+    "LedgerEntry",
     "Stats",
     "Table",
     "Version",

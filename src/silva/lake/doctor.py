@@ -1,8 +1,8 @@
 """The doctor: looks at everything a lake keeps and says, one line each, what is not as it should be.
 
 Journal: damaged segments, a torn last write. Tables: unreadable, an id twice, a node whose parent is missing. Blobs:
-missing, damaged, or without an entry. Tags: naming what is gone. A repair never throws acknowledged data away: a
-damaged segment is set aside under `quarantine/` and its whole frames are kept.
+missing, damaged, or without an entry. Ledgers: an entry missing or damaged. Tags: naming what is gone. A repair never
+throws acknowledged data away: a damaged segment is set aside under `quarantine/` and its whole frames are kept.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from silva.lake.durable import refusals, write_whole
 from silva.lake.entry import BlobEntry
 from silva.lake.frames import MAGIC, frames
 from silva.lake.journal import segments
+from silva.lake.ledger import ROOT, Ledger, ledgers
 from silva.lake.lock import held, lock_folder
 from silva.lake.place import Place
 from silva.lake.recovery import inspect, salvage
@@ -41,12 +42,14 @@ class Finding(Record, frozen=True, kw_only=True):
 def examine(place: Place, tables: Tables, tail: Tail | None, *, repair: bool, writing: bool) -> list[Finding]:
     """Look at everything. `writing`: this process is the lake's writer, its open segment is its own."""
     findings = _journal(place, repair, writing)
+    named, wrong = _ledgers(place)
+    findings += wrong
     if tail is not None:
         tail.refresh()
     findings += _tables(tables)
     if not any(finding.kind == "table" for finding in findings):
         findings += _tree(tables, tail)
-        findings += _blobs(place, tables, tail, repair and not writing)
+        findings += _blobs(place, tables, tail, named, repair and not writing)
     return findings + _tags(place, tables)
 
 
@@ -119,9 +122,21 @@ def _tree(tables: Tables, tail: Tail | None) -> list[Finding]:
     return [Finding(kind="orphan", where="nodes", message=message)]
 
 
-def _blobs(place: Place, tables: Tables, tail: Tail | None, repair: bool) -> list[Finding]:
+def _ledgers(place: Place) -> tuple[set[str], list[Finding]]:
+    """The blobs that ledgers name, and which ledgers cannot be read."""
+    named: set[str] = set()
     findings: list[Finding] = []
-    listed = set(query(f"select id from {BLOBS.name}", tables, tail).column("id").to_pylist())
+    for name in ledgers(place):
+        try:
+            named.update(blob for entry in Ledger(place, name).entries() for blob in entry.blobs)
+        except SilvaError as error:
+            findings.append(Finding(kind="ledger", where=f"{ROOT}/{name}", message=str(error)))
+    return named, findings
+
+
+def _blobs(place: Place, tables: Tables, tail: Tail | None, named: set[str], repair: bool) -> list[Finding]:
+    findings: list[Finding] = []
+    listed = named | set(query(f"select id from {BLOBS.name}", tables, tail).column("id").to_pylist())
     files = {Path(name).name for name in place.names("blobs")}
     for blob in sorted(listed - files):
         findings.append(

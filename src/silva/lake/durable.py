@@ -72,6 +72,29 @@ def make_folder(folder: Path) -> None:
 
 def write_whole(file: Path, data: bytes) -> None:
     """Write `file` so that it is there whole and durable, or not at all."""
+    draft = _draft(file, data)
+    try:
+        draft.replace(file)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
+    sync_folder(file.parent)
+
+
+def create_whole(file: Path, data: bytes) -> bool:
+    """As `write_whole`, of a file that is not there yet; False where it is, which is then left as it was."""
+    draft = _draft(file, data)
+    try:
+        os.link(draft, file)  # unlike a rename it never takes the place of what another wrote meanwhile
+    except FileExistsError:
+        return False
+    finally:
+        draft.unlink(missing_ok=True)
+    sync_folder(file.parent)
+    return True
+
+
+def _draft(file: Path, data: bytes) -> Path:
     make_folder(file.parent)
     draft = file.with_name(f".{file.name}.{os.getpid()}.{os.urandom(4).hex()}")
     try:
@@ -79,11 +102,10 @@ def write_whole(file: Path, data: bytes) -> None:
             out.write(data)
             out.flush()
             os.fsync(out.fileno())
-        draft.replace(file)
     except OSError:
         draft.unlink(missing_ok=True)
         raise
-    sync_folder(file.parent)
+    return draft
 
 
 def settle(root: Path, since: float) -> int:

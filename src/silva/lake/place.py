@@ -4,6 +4,7 @@ lake.json            that this is a lake, and of which schema
 tables/*.lance       the tables
 blobs/ab/abcd…       content-addressed bytes
 tags/NAME.json       named versions of the tables
+ledgers/NAME/…       numbered entries that many may write (see `ledger`)
 journal/             segments not yet compacted (of a folder; an object store's journal is spooled on this machine)
 """
 
@@ -17,7 +18,7 @@ from typing import Protocol
 import platformdirs
 
 from silva.errors import StoreError
-from silva.lake.durable import refusals, write_whole
+from silva.lake.durable import create_whole, refusals, write_whole
 
 MARKS = {"writer.lock", "writer.pid", "writer.json"}
 """What a writer leaves behind that died before the lake was made."""
@@ -41,6 +42,10 @@ class Place(Protocol):
 
     def write(self, name: str, data: bytes) -> None:
         """Write the file whole and durably, replacing what was there."""
+        ...
+
+    def create(self, name: str, data: bytes) -> str | None:
+        """Write the file whole and durably if there is none; return a tag of it, or None when there is one."""
         ...
 
     def exists(self, name: str) -> bool:
@@ -78,6 +83,11 @@ class Folder:
         """Write the file whole and durably, replacing what was there."""
         with refusals(self.where):
             write_whole(self.root / name, data)
+
+    def create(self, name: str, data: bytes) -> str | None:
+        """Write the file whole and durably if there is none; return its sha256, or None when there is one."""
+        with refusals(self.where):
+            return hashlib.sha256(data).hexdigest() if create_whole(self.root / name, data) else None
 
     def exists(self, name: str) -> bool:
         """Whether the file is there."""
