@@ -33,6 +33,9 @@ COMMANDS = {
     "trees": _Lazy("silva.cli.trees", "List, show, export, import and replay what was grown."),
     "envs": _Lazy("silva.cli.envs", "List, show, install and test environments."),
     "lake": _Lazy("silva.cli.lake", "Query a lake, check it, see what it holds."),
+    "data": _Lazy("silva.cli.data", "Data sets of trajectories: split, mix, upsample, check for leaks."),
+    "train": _Lazy("silva.cli.train", "Samples, the buffer, and training runs."),
+    "policy": _Lazy("silva.cli.policy", "Policy versions: list, promote, roll back, export, publish."),
     "gateway": _Lazy("silva.cli.gateway", "One door between agents and models; every turn is kept."),
     "models": _Lazy("silva.cli.models", "Serve a scripted or local model; test an endpoint."),
 }

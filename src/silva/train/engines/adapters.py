@@ -1,0 +1,143 @@
+"""LoRA adapters on a model, through peft: begun, gone on with, and written so that Silva's own server loads them.
+
+begin: A random by seed, B nought ─▶ trained ─▶ adapter_config.json, adapter_model.safetensors ─▶ server
+                                      ▲                                      │
+                                      └──────────── go_on ◀──────────────────┘
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, get_peft_model
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
+
+from silva.errors import UsageError
+from silva.train.config import PROJECTIONS, AdapterConfig
+from silva.train.engines.tensor_file import write_tensors
+
+CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+
+
+def begin(model: Any, shape: AdapterConfig, base: str, seed: int) -> Any:
+    """`model` with a new adapter that changes nothing yet; only the adapter is trained.
+
+    Args:
+        model: of the llama family.
+        shape: rank, scale, targets.
+        base: the base's name, written into the adapter.
+        seed: of its random half.
+    """
+    model.config._name_or_path = model.name_or_path = base  # else peft names the folder's path
+    with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # peft asks transformers by a name that is to go
+        torch.manual_seed(seed)
+        adapted = get_peft_model(
+            model,
+            LoraConfig(
+                task_type="CAUSAL_LM",
+                r=shape.rank,
+                lora_alpha=shape.alpha,  # pyright: ignore[reportArgumentType]
+                lora_dropout=shape.dropout,
+                target_modules=list(shape.targets),
+                base_model_name_or_path=base,
+            ),
+            autocast_adapter_dtype=False,  # its masters are in float32, see `optimiser`
+        )
+    return adapted
+
+
+def go_on(model: Any, folder: Path, base: str) -> Any:
+    """`model` with the adapter of a folder, to be trained further.
+
+    Raises:
+        UsageError: it is no plain LoRA, is of another base, or does not fit.
+    """
+    shape = read_shape(folder, base)
+    adapted = begin(model, shape, base, 0)
+    write_into(adapted, folder)
+    return adapted
+
+
+def merge_into(model: Any, folder: Path, base: str) -> Any:
+    """`model` with the adapter of a folder added to its weights.
+
+    Raises:
+        UsageError: as `go_on`.
+    """
+    return go_on(model, folder, base).merge_and_unload()
+
+
+def read_shape(folder: Path, base: str) -> AdapterConfig:
+    """The shape of the adapter in a folder.
+
+    Raises:
+        UsageError: it cannot be read, is no plain LoRA, or names another base.
+    """
+    name = folder.name
+    try:
+        said: Any = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+        targets, rank, alpha = said["target_modules"], int(said["r"]), float(said["lora_alpha"])
+    except OSError as error:
+        raise UsageError(f"adapter {name}: {CONFIG} cannot be read: {error.strerror or error}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise UsageError(f"adapter {name}: {CONFIG} is not that of a LoRA ({' '.join(str(error).split())})") from error
+    beyond = ("use_dora", "use_rslora", "modules_to_save", "rank_pattern", "alpha_pattern", "lora_bias")
+    used = next((field for field in beyond if said.get(field)), None)
+    if used or str(said.get("peft_type", "LORA")).upper() != "LORA" or said.get("bias", "none") != "none":
+        raise UsageError(f"adapter {name}: it uses {used or 'biases or is no LoRA'}, which cannot be trained on here")
+    if not isinstance(targets, list) or not set(targets) <= set(PROJECTIONS):
+        raise UsageError(f"adapter {name}: its targets are {targets}; possible are {', '.join(PROJECTIONS)}")
+    trained_on = str(said.get("base_model_name_or_path") or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
+    if trained_on and trained_on.lower() != base.lower():
+        raise UsageError(f"adapter {name}: it was trained on {trained_on}, the policy's weights are {base}")
+    return AdapterConfig(
+        rank=rank,
+        alpha=alpha,
+        dropout=float(said.get("lora_dropout") or 0.0),
+        targets=tuple(target for target in PROJECTIONS if target in targets),  # pyright: ignore[reportArgumentType]
+    )
+
+
+def write_into(adapted: Any, folder: Path) -> None:
+    """Give a model's adapter the weights of a folder.
+
+    Raises:
+        UsageError: they cannot be read or do not fit.
+    """
+    try:
+        tensors = load_file(folder / WEIGHTS)
+    except (OSError, SafetensorError) as error:
+        raise UsageError(f"adapter {folder.name}: {WEIGHTS} cannot be read ({error})") from error
+    mine = {_plain(name): parameter for name, parameter in adapted.named_parameters() if ".lora_" in name}
+    for name, parameter in mine.items():
+        given = tensors.get(name)
+        if given is None or given.shape != parameter.shape or not bool(torch.isfinite(given).all()):
+            said = "lacks it" if given is None else f"has {list(given.shape)}, or values that are no finite numbers"
+            raise UsageError(f"adapter {folder.name}: {name} of shape {list(parameter.shape)}: it {said}")
+        parameter.data = given.to(parameter.dtype)
+    if unknown := sorted(set(tensors) - set(mine)):
+        raise UsageError(f"adapter {folder.name}: it adapts {unknown[0]}, which these weights do not have")
+
+
+def save(adapted: Any, masters: Mapping[str, Tensor], folder: Path) -> None:
+    """Write an adapter in PEFT's format into an empty folder; weights in float32.
+
+    Args:
+        adapted: the model, for its adapter's config.
+        masters: the adapter's weights by the model's names.
+        folder: where to.
+    """
+    adapted.peft_config["default"].save_pretrained(folder)
+    write_tensors({_plain(name): master.float() for name, master in masters.items()}, folder / WEIGHTS)
+
+
+def _plain(name: str) -> str:
+    return name.replace(".default.", ".")

@@ -1,0 +1,178 @@
+"""Where a trainer's samples come from, and in what order.
+
+    files or runs of a lake ─▶ samples ─┬ sft, opd: a sample each ──────────────────────────────┐
+                                        ├ dpo: pairs, from rewards or as they stand in the file ─┼▶ groups ─▶ Source
+                                        └ grpo: by task, scored; groups all alike are left out ──┘
+
+A source hands out groups and says how many it has handed out; sought to that position it goes on with the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from silva.errors import UsageError
+from silva.lake import Lake
+from silva.train.algorithms.advantages import Dropped
+from silva.train.algorithms.preference import Preference, laid_out
+from silva.train.config import DataConfig
+from silva.train.lake_samples import collect
+from silva.train.pairs import pairs
+from silva.train.sample import Sample, SampleError
+from silva.train.sample_file import read_samples
+from silva.train.stretch import Reading
+
+if TYPE_CHECKING:
+    from silva.train.algorithms import Algorithm
+
+Group = list[Sample]
+"""What is trained on together: a sample, a pair (chosen, rejected), or all scored samples of a task."""
+
+
+class Source(Protocol):
+    """Hands out groups that are ready to be trained on."""
+
+    position: int
+    """How many groups were handed out so far."""
+
+    def take(self, count: int) -> list[Group]:
+        """The next groups; fewer, or none, where the source ends."""
+        ...
+
+    def seek(self, position: int) -> None:
+        """Go on after that many groups."""
+        ...
+
+
+class Epochs:
+    """A fixed set of groups, over and over; each epoch in an order of its own, drawn from the seed.
+
+    Args:
+        groups: at least one.
+        seed: of the orders.
+        shuffle: False keeps the order that was given.
+    """
+
+    def __init__(self, groups: Sequence[Group], seed: int = 0, shuffle: bool = True) -> None:
+        if not groups:
+            raise ValueError("epochs of no groups")
+        self.position = 0
+        self._groups, self._seed, self._shuffle = list(groups), seed, shuffle
+        self._epoch, self._order = -1, np.arange(len(groups))
+
+    def take(self, count: int) -> list[Group]:
+        """The next groups, always as many as asked for."""
+        found = [self._at(self.position + place) for place in range(count)]
+        self.position += count
+        return found
+
+    def seek(self, position: int) -> None:
+        """Go on after that many groups."""
+        self.position = position
+
+    def _at(self, position: int) -> Group:
+        epoch, place = divmod(position, len(self._groups))
+        if self._shuffle and epoch != self._epoch:
+            self._epoch, self._order = epoch, np.random.default_rng([self._seed, epoch]).permutation(len(self._groups))
+        return self._groups[int(self._order[place])]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """Groups of one set of data. `alike` counts groups left out because their rewards are, `left_out` samples below
+    the least reward or without loss; `parents` name the data."""
+
+    groups: list[Group]
+    alike: int = 0
+    left_out: int = 0
+    parents: tuple[str, ...] = ()
+
+
+def prepare(data: DataConfig, algorithm: Algorithm) -> Prepared:
+    """Read what a run is trained on.
+
+    Raises:
+        SampleError: a file or trajectory cannot be used.
+        GroupError, PairError: a group or pair cannot be trained on.
+        UsageError: nothing is left.
+    """
+    if data.runs and data.lake is not None:
+        samples = _of_lake(data.lake, data.runs, "logprobs" in algorithm.needs)
+        parents = tuple(f"run:{run}" for run in data.runs)
+    else:
+        samples = [sample for file in data.files for sample in read_samples(file)]
+        parents = tuple(f"file:{file.name}" for file in data.files)
+    return replace(_prepared(samples, data, algorithm), parents=parents)
+
+
+def held_out(data: DataConfig, algorithm: Algorithm) -> list[Sample]:
+    """The samples that are measured and not trained on, laid out as the algorithm takes them; perhaps none.
+
+    Raises:
+        SampleError, GroupError, PairError, UsageError: as `prepare`.
+    """
+    files: Iterable[Path] = data.held_out
+    samples = [sample for file in files for sample in read_samples(file)]
+    return [sample for group in _prepared(samples, data, algorithm).groups for sample in group] if samples else []
+
+
+def _prepared(samples: Sequence[Sample], data: DataConfig, algorithm: Algorithm) -> Prepared:
+    total, alike = len(samples), 0
+    if data.least_reward is not None:
+        samples = [sample for sample in samples if sample.reward >= data.least_reward]
+    if "pairs" in algorithm.needs:
+        groups = _pairs(samples, data)
+        left = 0
+    elif "group" in algorithm.needs:
+        groups, alike = _scored(samples, algorithm)
+        left = total - len(samples)
+    else:
+        groups = [[sample] for sample in samples if sample.mask.any()]
+        left = total - len(groups)
+    if not groups:
+        raise UsageError(
+            f"data: {total} samples gave nothing that {algorithm.name} can train on "
+            f"({alike} groups with rewards all alike, {left} samples without loss or below the least reward)"
+        )
+    return Prepared(groups=groups, alike=alike, left_out=left)
+
+
+def _of_lake(location: str, runs: Sequence[str], logprobs: bool) -> list[Sample]:
+    with Lake.open(location, mode="read") as lake:
+        chosen = []
+        for run in runs:
+            found = lake.trajectories(run_id=run)
+            if not found:
+                raise UsageError(f"lake {lake.location}: run {run} has no trajectories; see `silva trees list`")
+            chosen += found
+        return list(collect(lake, chosen, Reading(logprobs="required" if logprobs else "optional")).samples)
+
+
+def _pairs(samples: Sequence[Sample], data: DataConfig) -> list[Group]:
+    if data.pairs == "alternating":
+        if len(samples) % 2:
+            raise SampleError(f"data: {len(samples)} samples are no pairs: chosen and rejected must alternate")
+        found = [Preference(chosen=samples[at], rejected=samples[at + 1]) for at in range(0, len(samples), 2)]
+    else:
+        found = [Preference.of(pair) for pair in pairs(samples, data.margin)]
+    return [laid_out([pair]) for pair in found]
+
+
+def _scored(samples: Sequence[Sample], algorithm: Algorithm) -> tuple[list[Group], int]:
+    by_task: dict[tuple[str, str], list[Sample]] = {}
+    for sample in samples:
+        by_task.setdefault((sample.run_id, sample.task_id), []).append(sample)
+    found: list[Group] = []
+    alike = 0
+    for group in by_task.values():
+        scored = algorithm.score(group)  # pyright: ignore[reportAttributeAccessIssue]
+        if isinstance(scored, Dropped):
+            alike += 1
+        else:
+            found.append(scored)
+    return found, alike
