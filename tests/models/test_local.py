@@ -223,7 +223,7 @@ def test_a_tool_call_in_the_history_is_rendered_and_its_ids_are_kept(folder) -> 
     prompt = prompter.ids(ask)
     said = ChatMessage(role="assistant", tool_calls=[HistoryCall(function=CallFunction(name="f", arguments="{}"))])
     sampled = [9, 9, 9, 2]
-    prompter.remember(ask, said, prompt + sampled, ended=True)
+    prompter.remember(ask, said, prompt + sampled)
     result = ChatMessage(role="tool", content="42")
     again = prompter.ids(ChatRequest(messages=[*ask.messages, said, result], tools=tools))
     assert again[: len(prompt) + 4] == prompt + sampled

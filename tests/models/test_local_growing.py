@@ -21,7 +21,7 @@ ALPHABET = b"ab <tool_cal> \n" + "é€😀".encode()
 class Bytes:
     """A tokenizer of bytes: one id is one byte, `END` a mark."""
 
-    end = END
+    ends = frozenset({END})
 
     def decode(self, ids: list[int], special: bool = False) -> str:
         """The text, the mark only where it is asked for."""

@@ -37,7 +37,7 @@ COMMANDS = {
     "train": _Lazy("silva.cli.train", "Samples, the buffer, and training runs."),
     "policy": _Lazy("silva.cli.policy", "Policy versions: list, promote, roll back, export, publish."),
     "gateway": _Lazy("silva.cli.gateway", "One door between agents and models; every turn is kept."),
-    "models": _Lazy("silva.cli.models", "Serve a scripted or local model; test an endpoint."),
+    "models": _Lazy("silva.cli.models", "Serve a scripted or local model; make a tiny one; test an endpoint."),
 }
 
 

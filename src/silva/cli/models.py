@@ -1,4 +1,4 @@
-"""`silva models serve|test`: a model of our own as a server, and what any model can do."""
+"""`silva models serve|tiny|test`: a model of our own as a server, one made from nothing, and what any model can do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,11 @@ import typer
 
 from silva.errors import Exit
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, help="Serve a scripted or local model; test an endpoint.")
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    help="Serve a scripted or local model; make a tiny one; test an endpoint.",
+)
 
 
 class Engine(StrEnum):
@@ -25,6 +29,10 @@ class Engine(StrEnum):
 @app.command()
 def serve(
     what: Annotated[str, typer.Argument(help="`local`, or the path of a script (YAML or JSON).")] = "",
+    weights: Annotated[
+        Path | None,
+        typer.Option(help="A llama's folder (config.json, model.safetensors, …) instead of the bundled one."),
+    ] = None,
     scripted: Annotated[str, typer.Option(help="A script to serve; the same as naming it as the argument.")] = "",
     host: Annotated[
         str, typer.Option(help="Address to listen on; other than loopback needs --token-env.")
@@ -50,6 +58,8 @@ def serve(
     from silva.models.scripted import ScriptedApp, load_script
     from silva.models.serving.server import bind, demand_token, serve_forever
 
+    if weights is not None and not what:
+        what = "local"
     if bool(what) == bool(scripted):
         raise UsageError("say what to serve: 'silva models serve local' or 'silva models serve --scripted FILE'")
     token = os.environ.get(token_env) or None if token_env else None
@@ -62,32 +72,75 @@ def serve(
         raise UsageError("--adapters lets clients change what is served: name a token with --token-env")
     if adapters is not None and not adapters.is_dir():
         raise UsageError(f"--adapters names {adapters}, which is no folder: make it first")
+    if weights is not None and what != "local":
+        raise UsageError("--weights is of the local model: 'silva models serve --weights FOLDER'")
     if what == "local" and engine is Engine.vllm:
-        return _serve_vllm(host, port, token, rows, adapters is not None, engine_python)
+        return _serve_vllm(host, port, token, rows, adapters is not None, engine_python, weights)
     if what == "local":
         os.environ.update(ENVIRONMENT)  # before torch is loaded, which reads them once
         listening = bind(host, port)
-        sys.stderr.write("loading the local model (the first time ever takes about a minute)\n")
-        serve_local(listening, token, _say, threads=threads, rows=rows, adapters=adapters)
+        if weights is None:
+            sys.stderr.write("loading the local model (the first time ever takes about a minute)\n")
+        serve_local(listening, token, _say, threads=threads, rows=rows, adapters=adapters, weights=weights)
     else:
         application = ScriptedApp(load_script(scripted or what), token)
         serve_forever(application, bind(host, port), _say)
     return Exit.OK
 
 
-def _serve_vllm(host: str, port: int, token: str | None, rows: int, adapters: bool, python: str) -> int:
+def _serve_vllm(
+    host: str, port: int, token: str | None, rows: int, adapters: bool, python: str, weights: Path | None
+) -> int:
+    from silva.models.local import MODEL
     from silva.models.local.vllm import VllmOptions, require_vllm, serve_vllm
-    from silva.models.local.weights import weights_folder
+    from silva.models.local.weights import served_name, weights_folder
 
-    options = VllmOptions(host=host, port=port, token=token, rows=rows, adapters=adapters, python=python)
+    name = MODEL if weights is None else served_name(weights)
+    options = VllmOptions(host=host, port=port, token=token, rows=rows, adapters=adapters, python=python, name=name)
     require_vllm(options)  # before weights are unpacked for it
     sys.stderr.write("starting vLLM; its words follow\n")
-    return serve_vllm(weights_folder(), options, _say)
+    return serve_vllm(weights_folder() if weights is None else weights, options, _say)
+
+
+class Form(StrEnum):
+    """How an agent has its model write an action."""
+
+    react = "react"
+    tools = "tools"
+
+
+@app.command()
+def tiny(
+    env: Annotated[str, typer.Option(help="Environment whose words it is to know (silva envs list).")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write; must be new or empty.")],
+    agent: Annotated[Form, typer.Option(help="The agent it will play as: react or tools.")] = Form.react,
+    split: Annotated[str, typer.Option(help="Split of the tasks its words are read from.")] = "train",
+    limit: Annotated[int, typer.Option(min=1, help="So many of those tasks, played by the expert.")] = 200,
+    seed: Annotated[int, typer.Option(help="Seed of the first weights.")] = 0,
+    shape: Annotated[
+        list[str] | None, typer.Option(help="Size of the network, such as layers=6; repeat for several.")
+    ] = None,
+) -> int:
+    """Make a policy from nothing: a llama of a few million parameters and a tokenizer of the environment's words."""
+    import asyncio
+
+    from silva.cli.config import load
+    from silva.models.tiny import Shape, demand_free, write_tiny
+    from silva.rollout.conversations import expert_conversations
+
+    size = load(Shape, None, shape or ())
+    demand_free(output)  # before the expert plays for minutes
+    heard = asyncio.run(expert_conversations(env, form=agent.value, split=split, limit=limit))
+    made = write_tiny(output, heard, size, seed)
+    sys.stdout.write(f"{output}: {made.parameters:,} parameters, {made.vocabulary:,} tokens\n")
+    return Exit.OK
 
 
 @app.command()
 def test(
-    spec: Annotated[str, typer.Argument(help="local, scripted:FILE, http://HOST:PORT/v1#NAME or openai:NAME.")],
+    spec: Annotated[
+        str, typer.Argument(help="local, local:FOLDER, scripted:FILE, http://HOST:PORT/v1#NAME or openai:NAME.")
+    ],
     deadline: Annotated[float, typer.Option(min=0.1, help="Seconds for each try.")] = 60.0,
     api_key_env: Annotated[str, typer.Option(help="Environment variable with the api key.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,

@@ -27,11 +27,15 @@ def rollout(
     env: Annotated[list[str] | None, typer.Option(help="Environment; repeat for several (silva envs list).")] = None,
     run: Annotated[str | None, typer.Option(help="Name of the run in the lake; by the clock if none.")] = None,
     model: Annotated[
-        str | None, typer.Option(help="local, scripted:FILE, http(s)://HOST/v1#NAME, openai:NAME.")
+        str | None, typer.Option(help="local, local:FOLDER, scripted:FILE, http(s)://HOST/v1#NAME, openai:NAME.")
     ] = None,
     policy: Annotated[str | None, typer.Option(help="model, expert or null.")] = None,
     agent: Annotated[
         str | None, typer.Option(help="tools, react, or 'program: COMMAND' ({prompt} in it, else on stdin).")
+    ] = None,
+    renderer: Annotated[
+        str | None,
+        typer.Option(help="Exact ids for expert or null turns: local, scripted or a model's folder (form: --agent)."),
     ] = None,
     lake: Annotated[str | None, typer.Option(help="Folder or object-store URL.", envvar="SILVA_LAKE")] = None,
     pool: Annotated[int | None, typer.Option(help="Episodes in flight.")] = None,
@@ -58,6 +62,7 @@ def rollout(
         "model": model,
         "policy": policy,
         "agent": agent,
+        "renderer": renderer,
         "lake": lake,
         "pool": pool,
         "group": group,

@@ -1,4 +1,4 @@
-"""From a word to a model: `local`, `scripted:FILE`, `http://host:port/v1#name`, `openai:NAME`.
+"""From a word to a model: `local`, `local:FOLDER`, `scripted:FILE`, `http://host:port/v1#name`, `openai:NAME`.
 
 async with connect("local") as model:
     completion = await model.complete(Request(messages=(user("hello"),)))
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from random import Random
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
@@ -18,6 +19,7 @@ from silva.errors import UsageError
 from silva.models.client import Client
 from silva.models.endpoint import Endpoint
 from silva.models.local import MODEL
+from silva.models.local.weights import served_name
 from silva.models.model import Model
 from silva.models.retry import Retry
 from silva.tree import Record
@@ -27,7 +29,7 @@ OPENAI = "https://api.openai.com/v1"
 KEY_VARIABLE = "SILVA_API_KEY"
 """Where the key of an http(s) endpoint is read from. Not OPENAI_API_KEY: that one is not for strangers."""
 
-SPECS = "local, scripted:FILE, http://HOST:PORT/v1#NAME, openai:NAME"
+SPECS = "local, local:FOLDER, scripted:FILE, http://HOST:PORT/v1#NAME, openai:NAME"
 
 
 class Options(Record, frozen=True, kw_only=True):
@@ -90,12 +92,15 @@ async def serve_spec(spec: str, **options: object) -> Served:
     """
     chosen = _options(options)
     kind, _, rest = spec.partition(":")
-    if spec == "local":
+    if kind == "local" and (rest or spec == "local"):
         from silva.models.local.server import start_local
 
-        child = await asyncio.to_thread(start_local, chosen.threads, chosen.rows)
-        endpoint = _endpoint(chosen, url=child.url, model=MODEL, token_ids=True, api_key_env="")
-        return Served(endpoint=endpoint, key=child.token, kind="silva", renderer="local", stop=child.stop_now)
+        weights = Path(rest) if rest else None
+        child = await asyncio.to_thread(start_local, chosen.threads, chosen.rows, None, weights)
+        name = served_name(weights) if weights else MODEL
+        endpoint = _endpoint(chosen, url=child.url, model=name, token_ids=True, api_key_env="")
+        renderer = str(weights) if weights else "local"
+        return Served(endpoint=endpoint, key=child.token, kind="silva", renderer=renderer, stop=child.stop_now)
     if kind == "scripted" and rest:
         from silva.models.scripted import ScriptedProcess, load_script
 

@@ -8,12 +8,12 @@ the agent's affair and is a pure function of the walk, so any stored turn can be
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from silva.models.model import Completion, Model, Request, Sampling
-from silva.tree import Message, Record, Tokens, Tool, Usage
+from silva.tree import Json, Message, Record, Tokens, Tool, Usage
 
 
 class View(Record, frozen=True, kw_only=True):
@@ -28,7 +28,8 @@ class View(Record, frozen=True, kw_only=True):
 
 
 class Turn(Record, frozen=True, kw_only=True):
-    """One action with what is known of how it was made. `prompt_ids` are the ids the model saw before sampling."""
+    """One action with what is known of how it was made. `prompt_ids` are the ids the model saw before sampling;
+    `attributes` go to its node."""
 
     message: Message
     finish_reason: str = ""
@@ -37,6 +38,7 @@ class Turn(Record, frozen=True, kw_only=True):
     usage: Usage = Usage()
     model: str = ""
     policy_version: str = ""
+    attributes: Json = msgspec.field(default_factory=dict[str, Any])
 
 
 class Agent(Protocol):

@@ -91,13 +91,18 @@ def _by_the_clock() -> str:
 
 
 class RolloutConfig(Section):
-    """One rollout: environments, a policy, and how many episodes at once. A run without a name gets the time."""
+    """One rollout: environments, a policy, and how many episodes at once. A run without a name gets the time.
+
+    `renderer` gives the turns of the expert or the null policy exact ids, written by the tokenizer and template that it
+    names (`local`, `scripted`, or a model's folder) in the form of `agent`, `tools` or `react`.
+    """
 
     run: str = Field(default_factory=_by_the_clock)
     env: tuple[str, ...]
     model: str = "local"
     policy: Literal["model", "expert", "null"] = "model"
     agent: str = "tools"
+    renderer: str = ""
     lake: str = "lake"
     pool: int = Field(default=16, ge=1, le=100_000)
     group: int = Field(default=1, ge=1)
@@ -142,6 +147,14 @@ class RolloutConfig(Section):
             raise ValueError("env: name at least one environment (silva envs list)")
         return self
 
+    @model_validator(mode="after")
+    def _ids_of_a_built_in_policy(self) -> RolloutConfig:
+        if self.renderer and self.policy == "model":
+            raise ValueError("renderer: it is for --policy expert or null; a model's turns have the ids it sampled")
+        if self.renderer and self.agent.startswith(PROGRAM):
+            raise ValueError("renderer: say with agent in which form actions are written, tools or react")
+        return self
+
     @property
     def command(self) -> tuple[str, ...]:
         """The command of an agent that is a program; empty for the others."""
@@ -161,4 +174,6 @@ class RolloutConfig(Section):
         if self.model.startswith(("http://", "https://")):
             # The same model may answer at another address after a restart.
             decisive["model"] = self.model.rpartition("#")[2] if "#" in self.model else "http"
+        if self.renderer:  # left out where there is none, so that runs from before there was one can be resumed
+            decisive["renderer"] = self.renderer
         return digest(repr(sorted(decisive.items())))

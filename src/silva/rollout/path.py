@@ -125,7 +125,7 @@ class Path:
             finish_reason=turn.finish_reason,
             usage=turn.usage,
             started=started,
-            attributes=attributes,
+            attributes={**turn.attributes, **attributes},
         )
         self._written.add(node.id)
         self._pending.append(node)

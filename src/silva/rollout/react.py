@@ -51,6 +51,11 @@ def render(messages: tuple[Message, ...], tools: tuple[Tool, ...]) -> tuple[Mess
     return _alternating(rendered)
 
 
+def written(message: Message) -> str:
+    """An action as a model would write it: its words, then the call. `parse` reads it back."""
+    return "\n".join(filter(None, (message.text, _spoken(message.tool_calls))))
+
+
 def parse(message: Message, turn: int) -> Message:
     """Read the first action from the text. Malformed input stays raw: the environment answers it in words."""
     text = message.text

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -196,12 +196,22 @@ def _new_run(config: RolloutConfig, growth: str) -> Run:
 async def _policy(config: RolloutConfig, stack: AsyncExitStack) -> Callable[[Any], Agent]:
     """What makes an agent for a live environment; starts the model when one is needed."""
     if config.policy != "model":
-        name = config.policy
-        return lambda env: BuiltInPolicy(name, env)
+        return await _built_in(config.policy, config)
     model = await open_model(config.model)
     stack.push_async_callback(model.close)
     agent: Agent = ReActAgent(model) if config.agent == "react" else ToolAgent(model)
     return lambda _env: agent
+
+
+async def _built_in(name: Literal["expert", "null"], config: RolloutConfig) -> Callable[[Any], Agent]:
+    if not config.renderer:
+        return lambda env: BuiltInPolicy(name, env)
+    from silva.models.exact import open_renderer  # tokenizers, which runs without a renderer need not have
+    from silva.rollout.rendering import Rendering
+
+    renderer = await asyncio.to_thread(open_renderer, config.renderer)
+    form = "react" if config.agent == "react" else "tools"
+    return lambda env: BuiltInPolicy(name, env, Rendering(renderer, form))
 
 
 def _no_policy(_env: Any) -> Agent:

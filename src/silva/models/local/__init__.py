@@ -1,4 +1,5 @@
-"""The bundled local model: SmolLM2-135M-Instruct on the CPU, batched, behind the same HTTP routes as any other.
+"""The local model: SmolLM2-135M-Instruct, which is bundled, or any folder with a llama in it, on the CPU, batched,
+behind the same HTTP routes as any other.
 
     request ─▶ prompt (chat template, tools as text) ─▶ ids ─▶ Engine: joins the batch between two steps
                                                                │ Network: one step for all rows, ragged lengths
@@ -12,3 +13,6 @@ Torch is imported only in the modules that compute, and only in the server's pro
 
 MODEL = "smollm2-135m-instruct"
 """The name it is served under."""
+
+PLAIN = "base"
+"""Names the weights without any adapter, whatever requests for the model's own name get."""

@@ -1,4 +1,4 @@
-"""`python -m silva.models.local THREADS ROWS`: the child process behind the model spec `local`."""
+"""`python -m silva.models.local THREADS ROWS ADAPTERS WEIGHTS`: the child behind the specs `local`, `local:FOLDER`."""
 
 import sys
 

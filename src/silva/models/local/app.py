@@ -58,6 +58,7 @@ class LocalApp(ChatApp):
         fingerprint: the policy version of the weights.
         token: what clients must present, or None; without one nobody may change what is served.
         adapters: the folder adapters may be loaded from, or None for none.
+        name: what the weights are served under.
     """
 
     def __init__(
@@ -67,14 +68,15 @@ class LocalApp(ChatApp):
         fingerprint: str,
         token: str | None = None,
         adapters: Path | None = None,
+        name: str = MODEL,
     ) -> None:
-        super().__init__(MODEL, token)
-        self.versions = Versions(engine, fingerprint, adapters)
+        super().__init__(name, token)
+        self.versions = Versions(engine, fingerprint, adapters, name)
         self._engine = engine
         self._prompter = prompter
         self._guarded = token is not None
-        self._chat = Chat(engine, prompter, MODEL)
-        self._completion = Completion(engine, prompter, MODEL)
+        self._chat = Chat(engine, prompter, name)
+        self._completion = Completion(engine, prompter, name)
 
     async def started(self) -> None:
         """Start the engine."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from silva.models.local import MODEL
 from silva.models.local.engine import choice
 from silva.models.local.network import Network
 from silva.models.local.sampler import Choice
@@ -52,4 +51,4 @@ def check_ids(ids: list[int], network: Network, what: str) -> None:
     """
     if ids and not 0 <= min(ids) <= max(ids) < network.vocabulary:
         bad = next(number for number in ids if not 0 <= number < network.vocabulary)
-        raise Refusal(400, f"the {what} holds the id {bad}; {MODEL} has 0 to {network.vocabulary - 1}")
+        raise Refusal(400, f"the {what} holds the id {bad}; this model has 0 to {network.vocabulary - 1}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from silva.models.local.asked import asked_choice, check_prompt
-from silva.models.local.calls import split_calls
 from silva.models.local.engine import Engine
 from silva.models.local.flight import Flight
 from silva.models.local.growing import Growing
@@ -14,8 +13,6 @@ from silva.models.serving.chat import CallFunction, HistoryCall
 
 DEFAULT_MOST = 512
 """Tokens of a reply whose request sets no bound: a small model may ramble on for ever."""
-
-CALL = "<tool_call>"
 
 
 class Chat:
@@ -42,7 +39,7 @@ class Chat:
         prompt = self._prompter.ids(request)
         check_prompt(prompt, self._engine.network, "conversation")
         stops = [request.stop] if isinstance(request.stop, str) else list(request.stop or ())
-        growing = Growing(self._prompter, [stop for stop in stops if stop], (CALL,))
+        growing = Growing(self._prompter, [stop for stop in stops if stop], self._prompter.call_marks)
         most = request.bound if request.bound is not None else DEFAULT_MOST
         flight = Flight(self._engine, exchange, growing, version, prompt, most, choice, eager=request.stream)
         async with flight:
@@ -75,7 +72,7 @@ class Chat:
     def _reply(self, request: ChatRequest, flight: Flight) -> ChatReply:
         flight.check()
         job, said = flight.job, flight.growing.text
-        text, calls = split_calls(said) if request.tools else (said, ())
+        text, calls = self._prompter.calls(said, job.ids, request) if request.tools else (said, ())
         reply = ChatReply(
             text=text,
             tool_calls=calls,
@@ -97,6 +94,5 @@ class Chat:
             content=text,
             tool_calls=[HistoryCall(function=CallFunction(name=c.name, arguments=c.arguments)) for c in calls],
         )
-        ended = job.ids[-1] == self._engine.network.end
-        self._prompter.remember(request, message, job.prompt + job.ids, ended)
+        self._prompter.remember(request, message, job.prompt + job.ids)
         return reply

@@ -32,7 +32,7 @@ class Completion:
         named = request.stop_token_ids or []
         check_ids(named, network, "list stop_token_ids")
         choice = asked_choice(request.temperature, request.top_p, request.top_k, request.seed, request.logprobs or 0)
-        ends = frozenset(named) if request.ignore_eos else frozenset((*named, network.end))
+        ends = frozenset(named) if request.ignore_eos else frozenset(named) | network.ends
         growing = Growing(self._prompter, request.stops, special=not request.skip_special_tokens)
         eager = bool(request.stream)
         flight = Flight(self._engine, exchange, growing, version, prompt, request.bound, choice, ends, eager=eager)

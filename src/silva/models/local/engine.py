@@ -43,7 +43,7 @@ class Job:
         choice: how to sample.
         moved: see above.
         adapter: the adapter to answer with, or None for the plain weights.
-        ends: ids that end the reply; None for the model's own end mark.
+        ends: ids that end the reply; None for the model's own end marks.
     """
 
     def __init__(
@@ -90,6 +90,7 @@ class Engine:
         memory: bytes the rows in flight may take; half as much again is used for kept beginnings.
         dtype: what to compute in; None chooses by the processor.
         threads: of torch; None leaves its default.
+        ends: ids that end a reply, besides those the folder's configuration names.
     """
 
     def __init__(
@@ -99,10 +100,12 @@ class Engine:
         memory: int = 2 << 30,
         dtype: torch.dtype | None = None,
         threads: int | None = None,
+        ends: frozenset[int] = frozenset(),
     ) -> None:
         if threads is not None:
             torch.set_num_threads(threads)
         self.network = Network(folder, dtype or best_dtype())
+        self.network.ends |= ends
         self._rows = rows
         self._most_tokens = memory // self.network.token_bytes
         self._prefixes = Prefixes(self._most_tokens // 2)
@@ -243,7 +246,7 @@ class Engine:
     def _accept(self, job: Job, number: int, logprob: float) -> None:
         job.ids.append(number)
         job.logprobs.append(logprob)
-        if number == self.network.end if job.ends is None else number in job.ends:
+        if number in (self.network.ends if job.ends is None else job.ends):
             job.finish = "stop"
         elif len(job.ids) >= job.most:
             job.finish = "length"

@@ -39,7 +39,7 @@ class Growing:
         The id that ended the job is not part of the text; `stop` becomes it where the request named it, or the string.
         """
         ended = job.finish == "stop"
-        if ended and job.ids[-1] != self._prompter.end:
+        if ended and job.ids[-1] not in self._prompter.ends:
             self.stop = job.ids[-1]
         ids = job.ids[self._settled_ids : -1 if ended else None]
         tail = self._prompter.decode(ids, self._special)

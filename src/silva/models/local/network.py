@@ -5,16 +5,15 @@ Grouped attention without copying: the query heads that share a key head are lai
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as functional
-from safetensors.torch import load_file
 from torch import Tensor
 
+from silva.models.local.checkpoint import frequencies, read_architecture, read_weights
 from silva.models.local.deltas import Deltas
 
 if TYPE_CHECKING:
@@ -95,23 +94,24 @@ class _Layer:
 class Network:
     """The weights of a folder in Hugging Face form, computed in `dtype`.
 
-    `context` is the most tokens a row may hold, `end` the id that ends a message, `vocabulary` how many ids there are.
+    `context` is the most tokens a row may hold, `ends` the ids that end a message, `vocabulary` how many ids there are.
     `shapes` gives each projection's width in and out, `depth` the number of layers.
+
+    Raises:
+        UsageError: the folder holds no llama that can be computed here; see `silva.models.local.checkpoint`.
     """
 
     def __init__(self, folder: Path, dtype: torch.dtype) -> None:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-        weights = {name: value.to(dtype) for name, value in load_file(folder / "model.safetensors").items()}
-        self.context: int = config["max_position_embeddings"]
-        self.end: int = config["eos_token_id"]
-        self._heads: int = config["num_attention_heads"]
-        self._key_heads: int = config["num_key_value_heads"]
-        self._size: int = config["head_dim"]
-        self._epsilon: float = config["rms_norm_eps"]
+        shape = read_architecture(folder)
+        weights = {name: value.to(dtype) for name, value in read_weights(folder, shape).items()}
+        self.name = shape.name
+        self.context, self.ends = shape.context, shape.ends
+        self._heads, self._key_heads, self._size = shape.heads, shape.key_heads, shape.size
+        self._epsilon = shape.epsilon
         self._embedding = weights["model.embed_tokens.weight"]
         self._unembedding = weights.get("lm_head.weight", self._embedding)
         self._norm = weights["model.norm.weight"]
-        self._layers = [_Layer(weights, f"model.layers.{i}") for i in range(config["num_hidden_layers"])]
+        self._layers = [_Layer(weights, f"model.layers.{i}") for i in range(shape.depth)]
         self.dtype = dtype
         self.depth = len(self._layers)
         self.vocabulary = len(self._embedding)
@@ -119,7 +119,7 @@ class Network:
         query, key = self._heads * self._size, self._key_heads * self._size
         self.shapes = {"q": (width, query), "k": (width, key), "v": (width, key), "o": (query, width)}
         self.shapes |= {"gate": (width, inner), "up": (width, inner), "down": (inner, width)}
-        self._cosine, self._sine = self._rotations(config["rope_parameters"]["rope_theta"])
+        self._cosine, self._sine = self._rotations(*frequencies(shape))
 
     def cache(self, most: int) -> Cache:
         """An empty cache for this network; `most` bounds its rows x length."""
@@ -130,11 +130,10 @@ class Network:
         """Memory one token takes in the cache."""
         return 2 * self.depth * self._key_heads * self._size * self.dtype.itemsize
 
-    def _rotations(self, theta: float) -> tuple[Tensor, Tensor]:
-        frequency = theta ** -(torch.arange(0, self._size, 2, dtype=torch.float32) / self._size)
+    def _rotations(self, frequency: Tensor, scale: float) -> tuple[Tensor, Tensor]:
         angles = torch.outer(torch.arange(self.context, dtype=torch.float32), frequency)
         angles = torch.cat([angles, angles], dim=-1)
-        return angles.cos().to(self.dtype), angles.sin().to(self.dtype)
+        return (angles.cos() * scale).to(self.dtype), (angles.sin() * scale).to(self.dtype)
 
     @torch.inference_mode()
     def prefill(self, cache: Cache, row: int, ids: list[int], start: int, adapter: Adapter | None = None) -> Tensor:

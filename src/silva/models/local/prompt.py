@@ -1,6 +1,9 @@
-"""From a conversation to ids and from sampled text to a reply: the chat template, and tools written as text.
+"""From a conversation to ids and from sampled text to a reply: the folder's own chat template and tokenizer.
 
-SmolLM2's template knows no tools. They are described in the system message, calls are written
+    ChatRequest ─▶ messages and tools of the tree ─▶ TemplateRenderer ─▶ ids
+    remembered: prompt + reply ids ─▶ what was said since ─▶ those ids + the new ones
+
+A template that knows no tools, as SmolLM2's, is told of them in the system message; calls are then written
 `<tool_call>{"name": …, "arguments": {…}}</tool_call>` (the form of the Hermes models), results come back as
 `<tool_response>`.
 
@@ -10,16 +13,24 @@ again and only what was added is tokenised; re-rendering could cut the words int
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from pathlib import Path
+from typing import get_args
 
-import jinja2
-import jinja2.sandbox
 import msgspec
 from tokenizers import Tokenizer
 
-from silva.models.serving import ChatMessage, ChatRequest
+from silva.errors import UsageError
+from silva.models.exact.folder import read_folder
+from silva.models.exact.renderer import Extension
+from silva.models.exact.syntax import TAGGED
+from silva.models.exact.template import RenderError
+from silva.models.exact.templated import TemplateRenderer
+from silva.models.local.calls import split_calls
+from silva.models.serving import ChatMessage, ChatRequest, Refusal
+from silva.models.serving.chat import ReplyCall
+from silva.tree import Message, TextPart, Tool, ToolCall
+from silva.tree.message import Role
 
 TOOLS = """You can call functions to help the user. The functions, as JSON:
 <tools>
@@ -36,14 +47,32 @@ MOST_REMEMBERED = 4096
 
 
 class Prompter:
-    """The tokenizer and template of a folder."""
+    """The tokenizer and template of a folder. `ends` are the ids that end a reply, `call_marks` the texts that begin a
+    call.
+
+    Raises:
+        UsageError: a file of the folder is missing or cannot be used.
+    """
 
     def __init__(self, folder: Path) -> None:
+        self.renderer = TemplateRenderer(read_folder(folder))
+        self.ends = self.renderer.stop_ids
+        self.call_marks = tuple(syntax.begin for syntax in self.renderer.syntax.calls)
         self._tokenizer: Tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        self.end = self._tokenizer.token_to_id("<|im_end|>")
-        environment = jinja2.sandbox.ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
-        self._template = environment.from_string((folder / "chat_template.jinja").read_text(encoding="utf-8"))
-        self._remembered: OrderedDict[bytes, tuple[list[int], str]] = OrderedDict()
+        self._remembered: OrderedDict[bytes, list[int]] = OrderedDict()
+
+    def check(self, vocabulary: int) -> None:
+        """See that the network has all ids of the tokenizer.
+
+        Raises:
+            UsageError: it has not.
+        """
+        have = self._tokenizer.get_vocab_size()
+        if have > vocabulary:
+            raise UsageError(
+                f"model folder {self.renderer.name}: tokenizer.json has {have} tokens, the weights {vocabulary}; "
+                "they are not of one model"
+            )
 
     def decode(self, ids: list[int], special: bool = False) -> str:
         """The text of ids, without the marks of the template unless `special`."""
@@ -62,49 +91,79 @@ class Prompter:
         return self._tokenizer.id_to_token(number) or ""
 
     def ids(self, request: ChatRequest, ready: bool = True) -> list[int]:
-        """The prompt of a request; `ready` ends it where the assistant's words begin."""
-        whole = self._render(request, len(request.messages), ready=ready)
-        for count in range(len(request.messages), 0, -1):
-            if request.messages[count - 1].role != "assistant":
-                continue
-            known = self._remembered.get(_digest(request, count))
-            if known is None:
-                continue
-            ids, ending = known
-            before = self._render(request, count, ready=False)
-            if whole.startswith(before):
-                return ids + self.encode(ending + whole[len(before) :])
-        return self.encode(whole)
+        """The prompt of a request; `ready` ends it where the assistant's words begin.
 
-    def remember(self, request: ChatRequest, reply: ChatMessage, ids: list[int], ended: bool) -> None:
-        """Keep the ids of a conversation up to and with this reply; `ended` says its end mark was sampled."""
+        Raises:
+            Refusal: the template refuses the conversation.
+        """
+        messages, tools = _messages(request), _tools(request)
+        try:
+            for count in range(len(messages), 0, -1) if ready else ():
+                known = self._known(request, count)
+                if known is None:
+                    continue
+                found = self.renderer.extend(known, messages[:count], messages[count:], tools)
+                if isinstance(found, Extension):
+                    return [*known, *found.ids]
+            return list(self.renderer.render(messages, tools, generation_prompt=ready))
+        except RenderError as fault:
+            raise Refusal(400, str(fault)) from fault
+
+    def remember(self, request: ChatRequest, reply: ChatMessage, ids: list[int]) -> None:
+        """Keep the ids of a conversation up to and with this reply."""
         continued = msgspec.structs.replace(request, messages=[*request.messages, reply])
-        self._remembered[_digest(continued, len(continued.messages))] = (ids, "\n" if ended else "<|im_end|>\n")
+        self._remembered[_digest(continued, len(continued.messages))] = ids
         if len(self._remembered) > MOST_REMEMBERED:
             self._remembered.popitem(last=False)
 
-    def _render(self, request: ChatRequest, count: int, *, ready: bool) -> str:
-        messages = [_plain(message) for message in request.messages[:count]]
-        if request.tools and request.tool_choice != "none":
-            tools = "\n".join(msgspec.json.encode(tool.function).decode() for tool in request.tools)
-            described = TOOLS.format(tools=tools)
-            if messages and messages[0]["role"] == "system":
-                messages[0] = {"role": "system", "content": messages[0]["content"] + "\n\n" + described}
-            else:
-                messages.insert(0, {"role": "system", "content": SYSTEM + "\n\n" + described})
-        return self._template.render(messages=messages, add_generation_prompt=ready)
+    def calls(self, text: str, ids: list[int], request: ChatRequest) -> tuple[str, tuple[ReplyCall, ...]]:
+        """A reply's words and its calls, in the form the model's family writes them."""
+        if TAGGED in self.renderer.syntax.calls:
+            return split_calls(text)
+        message = self.renderer.parse(ids, _tools(request)).message
+        if not message.tool_calls:
+            return text, ()
+        calls = tuple(ReplyCall(name=call.name, arguments=call.arguments) for call in message.tool_calls)
+        return message.text, calls
+
+    def _known(self, request: ChatRequest, count: int) -> list[int] | None:
+        if request.messages[count - 1].role != "assistant":
+            return None
+        return self._remembered.get(_digest(request, count))
 
 
-def _plain(message: ChatMessage) -> dict[str, str]:
-    if message.role == "tool":
-        return {"role": "user", "content": f"<tool_response>\n{message.text}\n</tool_response>"}
-    parts = [message.text] if message.text else []
-    for call in message.tool_calls or ():
-        function = call.function
-        parts.append(
-            f'<tool_call>\n{{"name": {json.dumps(function.name)}, "arguments": {function.arguments}}}\n</tool_call>'
+def _messages(request: ChatRequest) -> list[Message]:
+    return [_message(message, place) for place, message in enumerate(request.messages)]
+
+
+def _message(message: ChatMessage, place: int) -> Message:
+    role = "system" if message.role == "developer" else message.role
+    if role not in get_args(Role):
+        raise Refusal(400, f"message {place} is of role {role[:40]!r}; possible are {', '.join(get_args(Role))}")
+    calls = tuple(
+        ToolCall(id=call.id, name=call.function.name, arguments=call.function.arguments)
+        for call in message.tool_calls or ()
+    )
+    return Message(
+        role=role,  # pyright: ignore[reportArgumentType]
+        parts=(TextPart(text=message.text),) if message.text or role != "assistant" else (),
+        tool_calls=calls,
+        tool_call_id=message.tool_call_id,
+        name=message.name,
+    )
+
+
+def _tools(request: ChatRequest) -> tuple[Tool, ...]:
+    if request.tool_choice == "none":
+        return ()
+    return tuple(
+        Tool(
+            name=tool.function.name,
+            description=tool.function.description or "",
+            parameters=tool.function.parameters or {},
         )
-    return {"role": "system" if message.role == "developer" else message.role, "content": "\n".join(parts)}
+        for tool in request.tools
+    )
 
 
 def _digest(request: ChatRequest, count: int) -> bytes:

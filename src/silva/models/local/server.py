@@ -8,7 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from silva.models.child import TOKEN_VARIABLE, Child, announce, run_child, start_child, stop_with_parent
-from silva.models.local.weights import fingerprint, packed_weights, require, weights_folder
+from silva.models.local import MODEL
+from silva.models.local.checkpoint import read_architecture, weight_files
+from silva.models.local.weights import fingerprint, packed_weights, require, served_name, weights_folder
 from silva.models.serving.server import bind, serve_forever
 
 ENVIRONMENT = {
@@ -28,8 +30,9 @@ def serve_local(
     threads: int | None = None,
     rows: int = 32,
     adapters: Path | None = None,
+    weights: Path | None = None,
 ) -> None:
-    """Serve the bundled model on a socket until told to stop.
+    """Serve a model on a socket until told to stop.
 
     Args:
         listening: from `bind`.
@@ -39,23 +42,30 @@ def serve_local(
         threads: of torch; None leaves its default.
         rows: most requests computed at once.
         adapters: the folder LoRA adapters may be loaded from, or None for none.
+        weights: a llama's folder in Hugging Face form, served under the folder's name; None for the bundled model.
 
     Raises:
         MissingError: a package is not installed.
-        UsageError: the weights cannot be cached.
+        UsageError: the bundled weights cannot be cached, or the folder holds no model that can be served.
     """
-    folder = weights_folder()
+    require("torch", "safetensors", "tokenizers")
+    name = MODEL if weights is None else served_name(weights)
+    folder = weights_folder() if weights is None else weights
     from silva.models.local.app import LocalApp
     from silva.models.local.engine import Engine
     from silva.models.local.prompt import Prompter
 
-    engine = Engine(folder, rows=rows, threads=threads)
-    app = LocalApp(engine, Prompter(folder), fingerprint(folder), token, adapters)
+    prompter = Prompter(folder)
+    engine = Engine(folder, rows=rows, threads=threads, ends=prompter.ends)
+    prompter.check(engine.network.vocabulary)
+    app = LocalApp(engine, prompter, fingerprint(folder, name), token, adapters, name)
     serve_forever(app, listening, say, watch)
 
 
-def start_local(threads: int | None = None, rows: int = 32, adapters: Path | None = None) -> Child:
-    """Start the local model in a child process and wait, blocking, until it serves.
+def start_local(
+    threads: int | None = None, rows: int = 32, adapters: Path | None = None, weights: Path | None = None
+) -> Child:
+    """Start the local model, or that of a folder, in a child process and wait, blocking, until it serves.
 
     With `adapters`, LoRA adapters can be loaded from folders under it while it runs; the child's token allows it.
 
@@ -63,16 +73,30 @@ def start_local(threads: int | None = None, rows: int = 32, adapters: Path | Non
 
     Raises:
         MissingError: a package is not installed.
+        UsageError: the folder holds no model that can be served.
     """
-    packed_weights()
+    if weights is None:
+        packed_weights()
+    else:
+        _look(weights)
     require("torch", "safetensors", "tokenizers")
-    arguments = [str(threads or 0), str(rows), *([str(adapters)] if adapters else [])]
-    return start_child("silva.models.local", arguments, "the local model", ENVIRONMENT)
+    arguments = [str(threads or 0), str(rows), str(adapters or ""), str(weights or "")]
+    what = "the local model" if weights is None else f"the model {weights.name}"
+    return start_child("silva.models.local", arguments, what, ENVIRONMENT)
+
+
+def _look(weights: Path) -> None:
+    """Find what is wrong with a folder before a process is started for it."""
+    served_name(weights)
+    read_architecture(weights)
+    weight_files(weights)
 
 
 def main(arguments: list[str]) -> None:
-    """Entry of the child process: threads (0: torch's default), rows and perhaps the adapters' folder."""
+    """Entry of the child process: threads (0: torch's default), rows, the adapters' folder, the weights' ("": none)."""
     threads, rows = int(arguments[0]) or None, int(arguments[1])
-    adapters = Path(arguments[2]) if len(arguments) > 2 else None
+    adapters, weights = (Path(word) if word else None for word in arguments[2:4])
     token = os.environ.pop(TOKEN_VARIABLE)
-    run_child(lambda: serve_local(bind("127.0.0.1", 0), token, announce, stop_with_parent, threads, rows, adapters))
+    run_child(
+        lambda: serve_local(bind("127.0.0.1", 0), token, announce, stop_with_parent, threads, rows, adapters, weights)
+    )

@@ -14,14 +14,11 @@ import re
 from pathlib import Path
 
 from silva.errors import UsageError
-from silva.models.local import MODEL
+from silva.models.local import PLAIN
 from silva.models.local.adapter import CONFIG, WEIGHTS, Adapter, read_adapter
 from silva.models.local.engine import Engine
 from silva.models.serving import Refusal
 from silva.tree import Json
-
-PLAIN = "base"
-"""Names the weights without any adapter, whatever requests for the model's own name get."""
 
 MOST_LOADED = 32
 
@@ -30,13 +27,15 @@ _LABEL = re.compile(r"[!-~]{1,200}", re.ASCII)
 
 
 class Version:
-    """Weights under a name; `label` is the policy version written into every reply, `root` where they came from."""
+    """Weights under a name; `label` is the policy version written into every reply, `root` where they came from,
+    `base` the name of the model an adapter changes."""
 
-    def __init__(self, name: str, label: str, adapter: Adapter | None = None, root: str = MODEL) -> None:
+    def __init__(self, name: str, label: str, adapter: Adapter | None = None, root: str = "", base: str = "") -> None:
         self.name = name
         self.label = label
         self.adapter = adapter
-        self.root = root
+        self.root = root or name
+        self.base = base
         self.in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -69,7 +68,7 @@ class Version:
             "created": 0,
             "owned_by": "silva",
             "root": self.root,
-            "parent": None if self.adapter is None else MODEL,
+            "parent": None if self.adapter is None else self.base,
             "policy_version": self.label,
         }
 
@@ -81,10 +80,12 @@ class Versions:
         engine: whose network adapters must fit.
         fingerprint: the policy version of the plain weights.
         root: the only folder adapters are loaded from, or None for none.
+        name: what the plain weights are served under.
     """
 
-    def __init__(self, engine: Engine, fingerprint: str, root: Path | None = None) -> None:
-        self.plain = Version(MODEL, fingerprint)
+    def __init__(self, engine: Engine, fingerprint: str, root: Path | None, name: str) -> None:
+        self.name = name
+        self.plain = Version(name, fingerprint)
         self.current = self.plain
         self._engine = engine
         self._root = None if root is None else root.resolve()
@@ -95,7 +96,7 @@ class Versions:
 
     def find(self, model: str) -> Version | None:
         """The version that answers for a name, or None."""
-        if model in ("", MODEL):
+        if model in ("", self.name):
             return self.current
         return self.plain if model == PLAIN else self._loaded.get(model)
 
@@ -107,7 +108,7 @@ class Versions:
         """
         version = self.find(model)
         if version is None:
-            names = ", ".join(repr(name) for name in (MODEL, *self._loaded))
+            names = ", ".join(repr(name) for name in (self.name, *self._loaded))
             raise Refusal(404, f"there is no model {model!r} here, only {names}", "model_not_found")
         return version
 
@@ -138,7 +139,7 @@ class Versions:
         Raises:
             Refusal: it is not loaded.
         """
-        version = self.plain if name == MODEL else self.found(name)
+        version = self.plain if name == self.name else self.found(name)
         previous, self.current = self.current, version
         return {
             "version": self._name(version),
@@ -158,7 +159,7 @@ class Versions:
         Raises:
             Refusal: a name is taken or not allowed, the folder lies elsewhere or holds no adapter that fits.
         """
-        if not _NAME.fullmatch(name) or name in (MODEL, PLAIN):
+        if not _NAME.fullmatch(name) or name in (self.name, PLAIN):
             raise Refusal(400, f"{name[:140]!r} cannot name an adapter: use up to 128 letters, digits and ._:@+/-")
         if label is not None and not _LABEL.fullmatch(label):
             raise Refusal(400, "policy_version must be 1 to 200 printable ASCII characters without spaces")
@@ -170,13 +171,13 @@ class Versions:
             if before is None and len(self._loaded) >= MOST_LOADED:
                 raise Refusal(409, f"{MOST_LOADED} adapters are loaded, the most there may be: unload one first")
             try:
-                adapter = await asyncio.to_thread(read_adapter, folder, self._engine.network, MODEL)
+                adapter = await asyncio.to_thread(read_adapter, folder, self._engine.network, self.name)
             except UsageError as fault:
                 raise Refusal(400, str(fault)) from fault
             label = label or f"{self.plain.label}+{adapter.digest}"
             if self._labels.setdefault(label, adapter.digest) != adapter.digest:
                 raise Refusal(409, f"the policy version {label!r} has named other weights here: choose a new one")
-            version = Version(name, label, adapter, str(folder.relative_to(self._root or folder)))
+            version = Version(name, label, adapter, str(folder.relative_to(self._root or folder)), self.name)
             self._loaded[name] = version
             if before is not None:
                 if self.current is before:
@@ -195,7 +196,7 @@ class Versions:
             if version is None:
                 raise Refusal(404, f"no adapter {name!r} is loaded", "model_not_found")
             if version is self.current:
-                raise Refusal(409, f"{name!r} answers for {MODEL!r}: switch /silva/policy to another version first")
+                raise Refusal(409, f"{name!r} answers for {self.name!r}: switch /silva/policy to another version first")
             del self._loaded[name]
         await asyncio.shield(self._retire(version))  # also where the client does not wait for it
         return version

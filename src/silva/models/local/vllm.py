@@ -44,7 +44,7 @@ HEALTHY = 200
 class VllmOptions(Record, frozen=True, kw_only=True):
     """How to serve: where, what clients must present, most requests at once, whether adapters may be loaded.
 
-    `python` is the interpreter of an environment that has vLLM; "" is this one.
+    `python` is the interpreter of an environment that has vLLM; "" is this one; the model is served under `name`.
     """
 
     host: str = "127.0.0.1"
@@ -53,6 +53,7 @@ class VllmOptions(Record, frozen=True, kw_only=True):
     rows: int = 32
     adapters: bool = False
     python: str = ""
+    name: str = MODEL
 
     @property
     def interpreter(self) -> str:
@@ -64,7 +65,7 @@ def vllm_command(folder: Path, options: VllmOptions) -> list[str]:
     """The arguments of vLLM's server for the weights in `folder`."""
     flags = {
         "--model": str(folder),
-        "--served-model-name": MODEL,
+        "--served-model-name": options.name,
         "--host": options.host,
         "--port": str(options.port),
         "--max-num-seqs": str(options.rows),

