@@ -25,6 +25,8 @@ TEST_ENVS ?= bfcl reasoning-gym tau2-telecom agentdojo scienceworld textworld ba
 DEMO_ENVS ?= reasoning-gym babyai
 DEMO_LIMIT ?= 8
 SLOW ?=
+# Processes that the quick tests are spread over; the slow ones measure and kill, and run one after another.
+WORKERS ?= 2
 
 .PHONY: help demo test lint types imports bench scores docs format environments clean
 
@@ -69,7 +71,7 @@ environments: $(CORE) ## Install the environments that the slow tests use
 	$(BIN)/silva envs install $(TEST_ENVS)
 
 test: $(DEV) $(if $(SLOW),$(MODEL) $(REFEREES) environments) ## Run the tests; SLOW=1 runs the slow ones after them
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 	$(if $(SLOW),$(BIN)/python -m pytest -m slow)
 
 lint: $(DEV) ## Check style and format
