@@ -15,6 +15,7 @@ COMMANDS = {
     ),
     "buffer": ("silva.cli.train_buffer", "Serve the buffer between those who roll out and those who train."),
     "run": ("silva.cli.train_run", "Train a policy."),
+    "online": ("silva.cli.train_online", "Roll out and train, in turns or side by side."),
 }
 """Each command's module, whose `app` it is, and the line that help shows."""
 

@@ -1,0 +1,158 @@
+"""A running gateway as the one who serves the policy: versions go through the registry of the rollout's lake.
+
+    folder ─▶ register (candidate LINE-n, by the key RUN/step/digest) ─▶ materialise ─▶ publish ─▶ nodes carry LINE-n
+
+The same weights of a step are registered once, however often the run is killed and resumed. Promoting one is left to
+who evaluates it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+from pathlib import Path
+
+import aiohttp
+import msgspec
+
+from silva.errors import UnreachableError, UsageError
+from silva.models.client import Client
+from silva.models.endpoint import Endpoint
+from silva.models.local import MODEL
+from silva.models.model import Model
+from silva.train.online.config import GatewayAt
+from silva.train.registry import Data, PolicyVersion, Registry
+from silva.train.registry.materialise import materialise
+from silva.train.registry.publish import GatewayAdmin, command_change, publish, seen_as
+from silva.train.registry.weights import WeightsFolder
+
+SECONDS = 30.0
+
+
+class GatewayPublisher:
+    """See the module; a `Publisher`. Made by `open`.
+
+    Args:
+        run: its name; the run of the same name is opened at the gateway.
+        at: which gateway, and how its backends get a version.
+        registry: keeps the versions; line `line` has begun.
+        line: their line.
+        client: asks the gateway's route.
+        token: its admin token.
+    """
+
+    def __init__(self, run: str, at: GatewayAt, registry: Registry, line: str, client: Client, token: str) -> None:
+        self._steps: dict[str, int] = {}
+        self._run, self._at, self._registry, self._line = run, at, registry, line
+        self._client, self._token = client, token
+        known = registry.line(line)
+        for version in known.versions:
+            step = _step(run, version.key)
+            if step is not None:
+                self._steps[version.name] = step
+
+    @classmethod
+    async def open(cls, run: str, at: GatewayAt, lake: str, base: Path, bundled: bool) -> GatewayPublisher:
+        """Begin the line, open the run at the gateway.
+
+        Args:
+            run: its name.
+            at: the gateway.
+            lake: whose registry keeps the versions; made if missing.
+            base: the folder of weights the run begins with.
+            bundled: these are the bundled model's.
+
+        Raises:
+            UsageError: no token, no such route, or the line began on another base.
+            UnreachableError: the gateway cannot be reached, or refuses.
+        """
+        token = os.environ.get(at.admin_token_env, "")
+        if not token:
+            raise UsageError(f"gateway: its admin token is not in ${at.admin_token_env}: set it")
+        line = at.line or run
+        registry = await asyncio.to_thread(Registry.open, lake, make=True)
+        name = MODEL if bundled else ""
+        await asyncio.to_thread(registry.begin, line, base, name=name, by="online")
+        async with GatewayAdmin(at.url, token) as admin:
+            await admin.model(at.model)
+        key, url = await _run_token(at.url, token, run)
+        endpoint = Endpoint(url=url, model=at.model, token_ids=True, api_key_env="")
+        return cls(run, at, registry, line, Client(endpoint, api_key=key), token)
+
+    @property
+    def model(self) -> Model:
+        """See `Publisher`."""
+        return self._client
+
+    async def publish(self, folder: Path, step: int) -> None:
+        """See `Publisher`."""
+        version = await asyncio.to_thread(self._register, folder, step)
+        self._steps[version.name] = step
+        adapter, change = "", None
+        if self._at.adapters is not None:
+            placed = await asyncio.to_thread(materialise, self._registry, version, self._at.adapters)
+            adapter = seen_as(placed, self._at.seen_as)
+        else:
+            assert self._at.weights is not None
+            change = command_change(self._registry, version, self._at.command, self._at.weights)
+        async with GatewayAdmin(self._at.url, self._token) as admin:
+            await publish(
+                self._registry,
+                version,
+                admin,
+                self._at.model,
+                adapter=adapter,
+                change=change,
+                drain_seconds=self._at.drain_seconds,
+                by="online",
+                note=f"step {step} of {self._run}",
+            )
+        shutil.rmtree(folder, ignore_errors=True)
+
+    def number(self, version: str) -> int:
+        """See `Publisher`."""
+        return self._steps.get(version, 0)
+
+    async def close(self) -> None:
+        """See `Publisher`."""
+        await self._client.close()
+
+    def _register(self, folder: Path, step: int) -> PolicyVersion:
+        earlier = [each for each in self._registry.line(self._line).versions if _step(self._run, each.key) == step - 1]
+        digest = WeightsFolder(folder).digest()
+        return self._registry.register(
+            self._line,
+            folder,
+            parent=earlier[-1].name if earlier else "",
+            data=Data(runs=(self._run,)),
+            by="online",
+            note=f"step {step} of {self._run}",
+            key=f"{self._run}/{step}/{digest}",
+        )
+
+
+def _step(run: str, key: str) -> int | None:
+    """The step that a version's key names; None for one that this run did not register."""
+    parts = key.split("/")
+    return int(parts[1]) if len(parts) == 3 and parts[0] == run and parts[1].isdigit() else None
+
+
+async def _run_token(url: str, token: str, run: str) -> tuple[str, str]:
+    """The token of a run at the gateway, opened anew where it is there already, and where its calls go."""
+    root = url.rstrip("/").removesuffix("/v1")
+    headers = {"Authorization": f"Bearer {token}"}
+    try:
+        async with (
+            aiohttp.ClientSession(headers=headers, timeout=aiohttp.ClientTimeout(total=SECONDS)) as http,
+            http.post(f"{root}/admin/runs", json={"run": run, "again": True}) as answer,
+        ):
+            said = msgspec.json.decode(await answer.read())
+    except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError) as error:
+        raise UnreachableError(
+            f"gateway: run {run} cannot be opened ({type(error).__name__}); is it running?"
+        ) from error
+    if answer.status >= 300:
+        message = said.get("error", {}).get("message", "") if isinstance(said, dict) else ""
+        raise UnreachableError(f"gateway: run {run} cannot be opened: {message or answer.status}")
+    return said["token"], said["base_url"]

@@ -1,0 +1,225 @@
+"""An online run from its configuration: everything opened in the order in which it can be refused cheaply.
+
+output folder held ─▶ algorithm ─▶ buffer ─▶ engine ─▶ publisher ─▶ OnlineRun ─▶ OnlineResult
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+import yaml
+from filelock import FileLock, Timeout
+
+from silva.errors import UsageError
+from silva.lake.durable import write_whole
+from silva.train.algorithms import Algorithm, algorithm
+from silva.train.buffer import Buffer, BufferClient, Jobs
+from silva.train.config import BUNDLED
+from silva.train.curves import CurveFile, Sink, TerminalCurve
+from silva.train.engines.open import open_engine, share_cores
+from silva.train.launch import CONFIG
+from silva.train.online.config import OnlineConfig
+from silva.train.online.publisher import Publisher
+from silva.train.online.run import SAMPLER, OnlineResult, OnlineRun
+from silva.train.trackers import trackers
+
+if TYPE_CHECKING:
+    from silva.train.engines.local import LocalEngine
+
+BUFFER = "buffer"
+"""The buffer's folder in the output folder."""
+
+
+def train_online(
+    config: OnlineConfig,
+    *,
+    resume: bool = False,
+    out: TextIO | None = None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> OnlineResult:
+    """Grow and train as configured.
+
+    Args:
+        config: of the run.
+        resume: go on where the last checkpoint, the buffer and the lake are.
+        out: where progress is told; None for nowhere.
+        stopping: asked between steps; True ends the run after a checkpoint.
+
+    Raises:
+        UsageError: the output folder is in use or holds another run, or something configured cannot be used.
+        MissingError: a library, environment or model is not installed.
+        UnreachableError: the gateway or buffer server cannot be reached.
+        StoreError: the disk refused.
+    """
+    share_cores()
+    with held(config.output, resume):
+        loss = usable(config)
+        return asyncio.run(_online(config, loss, resume, out, stopping))
+
+
+async def _online(
+    config: OnlineConfig, loss: Algorithm, resume: bool, out: TextIO | None, stopping: Callable[[], bool]
+) -> OnlineResult:
+    async with AsyncExitStack() as stack:
+        buffer = await stack.enter_async_context(open_buffer(config, "group" in loss.needs))
+        engine = await asyncio.to_thread(open_engine, config)
+        stack.callback(engine.close)
+        publisher = await open_publisher(config, engine)
+        stack.push_async_callback(publisher.close)
+        values = config.model_dump(mode="json", exclude={"data"})
+        write_whole(config.output / CONFIG, yaml.safe_dump(values, sort_keys=False, allow_unicode=True).encode())
+        if out is not None:
+            trained, everything = engine.parameters
+            turns = "in turns" if not config.bound else f"side by side, at most {config.bound} versions apart"
+            out.write(
+                f"{config.run}: {loss.name}, {config.steps} steps of {config.batch} groups of {config.group}, "
+                f"{turns}; {trained:,} of {everything:,} parameters\n"
+            )
+
+        def sinks(step: int) -> Sequence[Sink]:
+            if out is not None and step:
+                out.write(f"going on after step {step}\n")
+            found: list[Sink] = [CurveFile(config.output, step if step else -1)]
+            if out is not None:
+                found.append(TerminalCurve(out, config.steps, config.curves.print_every))
+            return [*found, *trackers(config)]
+
+        run = OnlineRun(config, engine, loss, buffer, publisher, stopping=stopping)
+        return await run.run(resume=resume, sinks=sinks)
+
+
+def usable(config: OnlineConfig) -> Algorithm:
+    """The run's algorithm.
+
+    Raises:
+        UsageError: it cannot be trained online, or the groups are too small for it.
+        MissingError: torch is not installed.
+    """
+    loss = algorithm(config.algorithm.name, config.parameters())
+    if "pairs" in loss.needs:
+        raise UsageError(f"algorithm {loss.name}: pairs cannot be trained online; take grpo, opd or sft")
+    if "group" in loss.needs and config.group < 2:
+        raise UsageError(f"group: {loss.name} compares attempts at one task; say at least 2, not {config.group}")
+    return loss
+
+
+@asynccontextmanager
+async def open_buffer(config: OnlineConfig, rewards: bool) -> AsyncIterator[Buffer]:
+    """The run's job: in the output folder, or of a server. `rewards`: every sample must have one.
+
+    Raises:
+        UsageError: no token for the server, or the job there was opened by other terms.
+        Refused: the job in the folder was.
+        StoreError: the folder is held by another process.
+    """
+    at = config.buffer
+    if not at.url:
+        async with Jobs(config.output / BUFFER) as jobs:
+            yield jobs.open(at.job, config.terms(rewards))
+        return
+    token = os.environ.get(at.token_env, "")
+    if not token:
+        raise UsageError(f"buffer: the token of job {at.job} is not in ${at.token_env}: set it")
+    async with BufferClient(at.url, at.job, token) as client:
+        status = await client.status()
+        for name, wanted, there in (
+            ("bound", config.bound, status.bound),
+            ("groups_per_step", config.batch, status.groups_per_step),
+        ):
+            if wanted != there:
+                raise UsageError(f"buffer job {at.job}: was opened with {name}={there}, this run needs {wanted}")
+        yield client
+
+
+async def open_publisher(config: OnlineConfig, engine: LocalEngine) -> Publisher:
+    """Who serves the policy: the gateway that is named, or a server of the run's own.
+
+    Raises:
+        MissingError, UsageError, UnreachableError: it cannot be had.
+    """
+    if config.gateway is not None:
+        from silva.train.online.gateway import GatewayPublisher
+
+        bundled = config.policy.scratch is None and config.policy.weights == BUNDLED
+        lake = config.rollout.lake
+        return await GatewayPublisher.open(config.run, config.gateway, lake, engine.folder, bundled)
+    if config.policy.scratch is not None:
+        raise UsageError("policy.scratch: a server needs a folder to begin with; make one with `silva models tiny`")
+    weights = config.policy.weights
+    if config.policy.method == "lora":
+        from silva.train.online.own_server import OwnServer
+
+        if config.policy.start is None:
+            return await OwnServer.start(config.run, weights, config.output / SAMPLER, config.serve)
+        server = await OwnServer.start(config.run, weights, config.output / SAMPLER, config.serve)
+        await server.publish(_first(engine, config.output / SAMPLER / "step-000000"), 0)
+        return server
+    from silva.train.online.whole_server import WholeServer
+
+    return await WholeServer.start(config.run, weights, config.serve)
+
+
+def _first(engine: LocalEngine, folder: Path) -> Path:
+    """The adapter a run goes on from, where its server can load it."""
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+    return engine.save_weights_for_sampler(folder)
+
+
+def plan(config: OnlineConfig) -> dict[str, Any]:
+    """What a run would do: nothing is grown, no weights are loaded.
+
+    Raises:
+        UsageError: the algorithm cannot be used.
+        MissingError: torch is not installed.
+    """
+    share_cores()
+    loss = usable(config)
+    return {
+        "run": config.run,
+        "algorithm": loss.name,
+        "mode": config.mode,
+        "bound": config.bound,
+        "steps": config.steps,
+        "groups": config.steps * config.batch,
+        "trajectories": config.steps * config.batch * config.group,
+        "pool": config.rollout.pool,
+        "under_way_at_most": (config.bound + 1) * config.batch * config.group,
+        "served_by": "a gateway" if config.gateway is not None else "a server of its own",
+        "buffer": "a server" if config.buffer.url else "in process",
+    }
+
+
+@contextmanager
+def held(output: Path, resume: bool) -> Iterator[None]:
+    """Hold the output folder against other runs.
+
+    Raises:
+        UsageError: another run trains into it, it holds one (without `resume`) or none (with it), or it cannot be
+            written.
+    """
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"output {output}: is a file; name a folder")
+    used = any((output / name).exists() for name in (CONFIG, "checkpoints", BUFFER))
+    if used and not resume:
+        raise UsageError(f"output {output}: holds a run already; go on with --resume, or name another folder")
+    if resume and not used:
+        raise UsageError(f"output {output}: holds no run to resume; leave --resume out to begin one")
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(output / ".lock")
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise UsageError(f"output {output}: another run trains into it; wait for it, or name another folder") from error
+    except OSError as error:
+        raise UsageError(f"output {output}: cannot be written ({error.strerror or error})") from error
+    try:
+        yield
+    finally:
+        lock.release()
