@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("tokenizers")
+pytest.importorskip("torch")
 pytestmark = pytest.mark.slow
 
 import torch  # noqa: E402
