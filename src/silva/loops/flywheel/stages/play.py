@@ -1,0 +1,157 @@
+"""Stages `survey` and `rollout`: the expert plays every task once; the head plays some of `train`, as often as a group.
+
+A run that was begun is gone on with by its name: nothing that has ended is played again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from silva.envs import Registry as Environments
+from silva.errors import UnreachableError, UsageError
+from silva.lake import Lake
+from silva.lake.durable import write_whole
+from silva.lake.layout import is_lake
+from silva.lake.place import place
+from silva.loops.flywheel.loop import Loop
+from silva.loops.flywheel.plan import Stage
+from silva.loops.flywheel.weights import playing, renderer
+from silva.report.summary import summarise
+from silva.rollout import RolloutConfig, RunResult, run_rollout
+from silva.rollout.run import host_pool
+from silva.train.data.dataset import read_dataset
+from silva.tree import Json, Task, digest
+from silva.tree.formats.tasks import read_tasks, write_tasks
+
+
+def run(loop: Loop, stage: Stage) -> Json:
+    """Play.
+
+    Raises:
+        UsageError: no task is left, or the environment or model is not known.
+        MissingError, UnreachableError, StoreError: as `run_rollout`.
+    """
+    if stage.kind == "survey":
+        tasks = asyncio.run(candidates(loop))
+        name = loop.run_name(stage)
+        result = play(loop, name, tasks, {"policy": "expert", "renderer": renderer(loop), "seed": stage.seed})
+        return {"run": name, **told(result)}
+    settings = loop.config.rounds[stage.round - 1]
+    head = loop.head(stage)
+    entries = read_dataset(loop.part_file("train")).entries
+    ids = drawn([entry.task_id for entry in entries], settings.tasks, stage.seed)
+    name = loop.run_name(stage)
+    result = play(
+        loop,
+        name,
+        tasks_named(loop, ids),
+        {
+            "model": playing(loop, head),
+            "group": settings.group,
+            "seed": stage.seed,
+            "sampling": {"temperature": settings.temperature, "logprobs": True},
+        },
+    )
+    return {"run": name, "version": head, **told(result)}
+
+
+def play(loop: Loop, name: str, tasks: Sequence[Task], more: dict[str, Any]) -> RunResult:
+    """Play tasks as a run of that name, or go on with it.
+
+    Raises:
+        UsageError, MissingError, UnreachableError, StoreError: as `run_rollout`.
+    """
+    play = loop.config.play
+    file = loop.task_file(name)
+    write_whole(file, "".join(f"{line}\n" for line in write_tasks(list(tasks))).encode())
+    settings = RolloutConfig.model_validate(
+        {
+            "run": name,
+            "env": loop.config.env,
+            "agent": play.agent,
+            "lake": loop.lake,
+            "pool": play.pool,
+            "tasks": {"file": str(file)},
+            "budget": play.budget.model_dump(),
+            "deadlines": play.deadlines.model_dump(),
+            "hosts": play.hosts.model_dump(),
+            "options": {loop.config.env: play.options} if play.options else {},
+            **more,
+            "sampling": {**more.get("sampling", {}), "max_tokens": play.max_tokens},
+        }
+    )
+    known = is_lake(place(loop.lake), make=True) and _begun(loop, name)
+    result = asyncio.run(run_rollout(settings, resume=known))
+    if result.remaining:
+        raise UnreachableError(
+            f"run {name}: {result.remaining} episodes are left ({result.stopped}); begin the loop again"
+        )
+    return result
+
+
+def told(result: RunResult) -> Json:
+    """What the ledger says of a run."""
+    summary = summarise(result.trajectories, result.floors)
+    success = summary.success_of_all
+    return {
+        "episodes": summary.attempts,
+        "tasks": summary.tasks,
+        "failed": summary.failed,
+        "success": 0.0 if success is None else success.value,
+        "low": None if success is None else success.low,
+        "high": None if success is None else success.high,
+        "reward": 0.0 if summary.score is None else summary.score.value,
+        "turns": summary.turns.mean,
+        "drawn": summary.completion_tokens.total,
+    }
+
+
+async def candidates(loop: Loop) -> list[Task]:
+    """The tasks the loop is about, in the environment's order.
+
+    Raises:
+        UsageError: there are none, or fewer than three.
+    """
+    wanted, env = loop.config.tasks, loop.config.env
+    if wanted.file is not None:
+        try:
+            tasks = read_tasks(wanted.file.read_text(encoding="utf-8"), wanted.file.name, env)
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(
+                f"tasks.file {wanted.file}: cannot be read ({error}); give a JSONL or YAML file"
+            ) from error
+    else:
+        settings = RolloutConfig(env=(env,), hosts=loop.config.play.hosts, deadlines=loop.config.play.deadlines)
+        async with host_pool(env, Environments.load().entry(env), settings) as pool:
+            tasks = await pool.tasks(split=wanted.split)
+    tags = set(wanted.tags)
+    chosen = [task for task in tasks if not tags or tags & set(task.tags)][: wanted.limit]
+    if len(chosen) < 3:
+        raise UsageError(
+            f"tasks: {len(chosen)} of {env}'s {len(tasks)} are left, too few to keep apart; see silva envs tasks {env}"
+        )
+    return chosen
+
+
+def tasks_named(loop: Loop, ids: Sequence[str]) -> list[Task]:
+    """The tasks of these ids, as the survey played them, in this order."""
+    run = str(loop.given("survey")["run"])
+    text = loop.task_file(run).read_text(encoding="utf-8")
+    known = {task.id: task for task in read_tasks(text, Path(run).name)}
+    return [known[each] for each in ids]
+
+
+def drawn(ids: Sequence[str], count: int | None, seed: int) -> list[str]:
+    """So many of the ids, those whose digests with the seed come first; in their own order."""
+    unique = list(dict.fromkeys(ids))
+    if count is None or count >= len(unique):
+        return unique
+    first = set(sorted(unique, key=lambda each: digest("drawn", str(seed), each))[:count])
+    return [each for each in unique if each in first]
+
+
+def _begun(loop: Loop, name: str) -> bool:
+    return Lake.open(loop.lake, mode="read").run(name) is not None

@@ -1,0 +1,93 @@
+"""Stage `select`: from the trees of a round to a file of samples, with the log-probabilities training needs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import defaultdict
+
+from silva.lake import Lake
+from silva.loops.flywheel.loop import Loop
+from silva.loops.flywheel.plan import Stage
+from silva.loops.flywheel.stages import Nothing
+from silva.loops.flywheel.stages.play import drawn
+from silva.loops.flywheel.weights import with_logprobs
+from silva.train.algorithms.advantages import alike
+from silva.train.data.dataset import read_dataset
+from silva.train.lake_samples import collect
+from silva.train.sample import Sample
+from silva.train.sample_file import write_samples
+from silva.train.stretch import Reading
+from silva.tree import Json
+
+FILE = "selected.samples"
+
+
+def run(loop: Loop, stage: Stage) -> Json:
+    """Select; write the samples.
+
+    Raises:
+        Nothing: no attempt, or no group whose rewards differ, is left.
+        SampleError: a trajectory's tokens are not known.
+    """
+    import numpy as np
+
+    settings = loop.config.rounds[stage.round - 1]
+    expert = settings.source == "expert"
+    source = loop.given("survey" if expert else f"round-{stage.round}.rollout")
+    compares = settings.algorithm.name != "sft"
+    taken = _of_run(loop, str(source["run"]), expert)
+    samples = taken
+    least = settings.select.least_reward
+    if compares:
+        by_task: dict[str, list[Sample]] = defaultdict(list)
+        for sample in samples:
+            if np.isfinite(sample.reward):
+                by_task[sample.task_id].append(sample)
+        spread = {task for task, group in by_task.items() if not alike(np.array([each.reward for each in group]))}
+        samples = [sample for sample in samples if sample.task_id in spread and np.isfinite(sample.reward)]
+    elif least is not None:
+        samples = [sample for sample in samples if sample.reward >= least]
+    chosen = set(drawn([sample.task_id for sample in samples], settings.select.limit, stage.seed))
+    samples = [sample for sample in samples if sample.task_id in chosen]
+    if not samples:
+        why = "no group whose rewards differ" if compares else f"no attempt with a reward of at least {least}"
+        raise Nothing(f"{len(taken)} samples of run {source['run']} hold {why}")
+    apart = 0.0
+    if compares and settings.select.logprobs == "recomputed":
+        samples, apart = with_logprobs(loop, str(source["version"]), samples, settings.temperature)
+    file = loop.round_folder(stage) / FILE
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_samples(file, samples, force=True)
+    with file.open("rb") as opened:
+        sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
+    rewards = [sample.reward for sample in taken if np.isfinite(sample.reward)]
+    return {
+        "run": source["run"],
+        "file": str(file.relative_to(loop.folder)),
+        "sha256": sha256,
+        "content": content(samples),
+        "samples": len(samples),
+        "tasks": len(chosen),
+        "of": len(taken),
+        "ids": sum(map(len, samples)),
+        "with_loss": sum(int(sample.mask.sum()) for sample in samples),
+        "reward": float(np.mean(rewards)) if rewards else 0.0,
+        "logprobs_apart": apart,
+    }
+
+
+def content(samples: list[Sample]) -> str:
+    """A digest of what is trained on: ids, loss and rewards, whatever the numbers' last bits are."""
+    known = hashlib.sha256()
+    for sample in samples:
+        known.update(f"{sample.task_id} {sample.index} {sample.segment} {sample.reward:g}\n".encode())
+        known.update(sample.ids.tobytes() + sample.mask.tobytes())
+    return known.hexdigest()[:32]
+
+
+def _of_run(loop: Loop, run: str, expert: bool) -> list[Sample]:
+    """The samples of a run's tasks of `train`. The expert's have no log-probabilities, and need none."""
+    train = {entry.task_id for entry in read_dataset(loop.part_file("train")).entries}
+    lake = Lake.open(loop.lake, mode="read")
+    attempts = [each for each in lake.trajectories(run_id=run) if each.task_id in train]
+    return list(collect(lake, attempts, Reading(logprobs="optional" if expert else "required")).samples)

@@ -1,0 +1,65 @@
+"""Stage `train`: from the head's weights and the selected samples to a candidate's. Goes on from its checkpoint."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any
+
+from silva.loops.flywheel.loop import Loop
+from silva.loops.flywheel.plan import Stage
+from silva.loops.flywheel.stages import Nothing
+from silva.loops.flywheel.weights import trained_from
+from silva.train.config import TrainConfig
+from silva.train.launch import CONFIG, plan, train
+from silva.tree import Json, digest
+
+
+def run(loop: Loop, stage: Stage) -> Json:
+    """Train.
+
+    Raises:
+        Nothing: it diverged, so the round has no candidate; the last good weights stay.
+        UsageError, MissingError, StoreError: as `silva.train.launch.train`.
+    """
+    config = training(loop, stage)
+    used = (config.output / CONFIG).exists() or (config.output / "checkpoints").exists()
+    result = train(config, resume=used, out=sys.stderr)
+    if result.status == "diverged" or result.policy is None:
+        raise Nothing(f"training {result.status} after step {result.step}: {result.reason}")
+    return {
+        "policy": str(result.policy.relative_to(loop.folder)),
+        "output": str(config.output.relative_to(loop.folder)),
+        "algorithm": config.algorithm.name,
+        "steps": result.step,
+        "config": digest(repr(sorted(config.decisive().items()))),
+        "parent": loop.head(stage),
+    }
+
+
+def training(loop: Loop, stage: Stage) -> TrainConfig:
+    """The round's training run. Its number of steps, where epochs are asked for, is that of the groups selected."""
+    settings = loop.config.rounds[stage.round - 1]
+    selected = loop.given(f"round-{stage.round}.select")
+    values: dict[str, Any] = {
+        "run": loop.run_name(stage),
+        "output": loop.round_folder(stage) / "train",
+        "policy": trained_from(loop, loop.head(stage)),
+        "algorithm": settings.algorithm,
+        "data": {"files": [loop.folder / str(selected["file"])]},
+        "optimiser": settings.optimiser,
+        "batch": settings.batch,
+        "micro_tokens": settings.micro_tokens,
+        "temperature": settings.temperature if settings.source == "policy" else 1.0,
+        "seed": stage.seed,
+        "threads": loop.config.threads,
+        "checkpoints": {"every": settings.checkpoint_every, "weights": False},
+        "divergence": settings.divergence,
+        "curves": {},
+    }
+    if settings.steps is None and settings.epochs is not None:
+        groups = int(plan(TrainConfig.model_validate({**values, "steps": settings.optimiser.warmup + 1}))["groups"])
+        values["steps"] = max(math.ceil(settings.epochs * groups / settings.batch), settings.optimiser.warmup + 1)
+    else:
+        values["steps"] = settings.steps
+    return TrainConfig.model_validate(values)

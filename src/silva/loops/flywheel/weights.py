@@ -1,0 +1,126 @@
+"""A version as what plays and what is trained: one folder each, made when it is asked for.
+
+LINE-0  the base: its folder, or `local`      LINE-N  whole weights: FOLDER/policies/LINE-N
+                                                      an adapter: merged with its base into FOLDER/policies/LINE-N
+                                                      (what plays); the adapter (what training goes on from)
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from silva.errors import StoreError
+from silva.loops.flywheel.config import TINY
+from silva.loops.flywheel.loop import Loop
+from silva.train.config import BUNDLED, PolicyConfig
+from silva.train.registry.export import export_merged
+from silva.train.registry.materialise import materialise
+from silva.train.sample import Sample
+
+
+def base_weights(loop: Loop) -> str:
+    """The base as a configuration names it: `local`, or a folder."""
+    base = loop.config.policy.base
+    return str(loop.folder / "policies" / f"{loop.config.line}-0") if base == TINY else base
+
+
+def renderer(loop: Loop) -> str:
+    """The tokenizer and template of the line."""
+    return base_weights(loop)
+
+
+def playing(loop: Loop, version: str) -> str:
+    """The model's spec under which a version plays.
+
+    Raises:
+        UsageError, StoreError: the version or its base cannot be had.
+    """
+    registry = loop.registry()
+    _, found = registry.find(version)
+    if found.kind == "base":
+        base = base_weights(loop)
+        return BUNDLED if base == BUNDLED else f"local:{base}"
+    under = loop.folder / "policies"
+    if found.kind == "full":
+        return f"local:{materialise(registry, found, under)}"
+    target = under / found.name
+    if not target.is_dir():
+        export_merged(registry, found, target, base=base_weights(loop))
+    return f"local:{target}"
+
+
+def trained_from(loop: Loop, version: str) -> PolicyConfig:
+    """What training goes on from: the version's weights, or its base with its adapter.
+
+    Raises:
+        UsageError, StoreError: as `playing`.
+    """
+    policy = loop.config.policy
+    registry = loop.registry()
+    _, found = registry.find(version)
+    start: Path | None = None
+    weights = base_weights(loop)
+    if found.kind == "full":
+        weights = str(materialise(registry, found, loop.folder / "policies"))
+    elif found.kind == "adapter":
+        start = _as_trained(loop, version)
+    return PolicyConfig.model_validate(
+        {
+            "weights": weights,
+            "method": policy.method,
+            "adapter": policy.adapter.model_dump(),
+            "start": start,
+            "dtype": policy.dtype,
+            "context": policy.context,
+        }
+    )
+
+
+def _as_trained(loop: Loop, version: str) -> Path:
+    """The adapter as the round left it. The registry's copy names its base by the line's name for it, the trainer by
+    the folder's, and refuses another."""
+    for number in range(1, len(loop.config.rounds) + 1):
+        registered = loop.outputs(f"round-{number}.register")
+        if registered is not None and registered["version"] == version:
+            return loop.folder / str(loop.given(f"round-{number}.train")["policy"])
+    raise StoreError(f"loop {loop.folder}: no round of it has trained {version}; begin the loop in a new folder")
+
+
+def with_logprobs(loop: Loop, version: str, samples: list[Sample], temperature: float) -> tuple[list[Sample], float]:
+    """The samples with log-probabilities of what was drawn as the trainer computes them under the version that drew,
+    and how far they lie from those the server gave, as a mean over ids (0 where it gave none).
+
+    Each sample is computed alone, so the numbers depend on nothing but its ids and the weights.
+
+    Raises:
+        MissingError: a library is not installed.
+        UsageError: the version cannot be had.
+    """
+    from dataclasses import replace
+
+    import numpy as np
+
+    from silva.train.engines.open import require, share_cores
+
+    share_cores()
+    require("torch", "transformers", "peft", "safetensors")
+    import torch
+
+    from silva.train.engines.local import LocalEngine
+
+    if loop.config.threads is not None:
+        torch.set_num_threads(loop.config.threads)
+    engine = LocalEngine(trained_from(loop, version), temperature=temperature)
+    try:
+        computed = engine.logprobs(samples)
+    finally:
+        engine.close()
+    made: list[Sample] = []
+    apart: list[float] = []
+    for sample, values in zip(samples, computed, strict=True):
+        logprobs = sample.logprobs.copy()
+        given = logprobs[sample.mask]
+        apart += [float(each) for each in np.abs(given - values) if np.isfinite(each)]
+        logprobs[sample.mask] = values
+        made.append(replace(sample, logprobs=logprobs))
+    return made, float(np.mean(apart)) if apart else 0.0
