@@ -61,9 +61,10 @@ def load_model(folder: Path, dtype: torch.dtype) -> Any:
         UsageError: the weights cannot be read or do not fit the config.
     """
     try:
-        model, told = transformers.LlamaForCausalLM.from_pretrained(
+        loaded: Any = transformers.LlamaForCausalLM.from_pretrained(
             folder, dtype=dtype, attn_implementation=NAME, local_files_only=True, output_loading_info=True
         )
+        model, told = loaded
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise UsageError(f"weights {folder.name}: cannot be loaded ({' '.join(str(error).split())[:160]})") from error
     missing = sorted(told["missing_keys"])
@@ -100,7 +101,8 @@ def random_model(shape: ScratchConfig, dtype: torch.dtype, seed: int) -> Any:
     config._attn_implementation = NAME
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return transformers.LlamaForCausalLM(config).to(dtype)
+        made: Any = transformers.LlamaForCausalLM(config)
+        return made.to(dtype)
 
 
 def computed_in(name: str) -> torch.dtype:
