@@ -1,10 +1,68 @@
-"""Where programs run that Silva did not write. So far: one command, one folder it may write, no more of this machine
-than it needs.
+"""Where programs run that Silva did not write.
 
-    Confined (folder, variables, mounts) ─▶ bubblewrap (namespaces, no root needed) ─▶ argument list ─▶ a process
-                                        └─ process (no isolation; where asked for, or where there is no bubblewrap)
+    open_backend("namespaces" | "process" | "container") ─▶ Backend.create(Spec) ─▶ Sandbox
+        exec · session · put · get · checkpoint · restore · fork · destroy · capabilities
+
+One noun a file:
+
+    protocol      Sandbox, Backend, Spec: the one interface          limits, result, capabilities   its records
+    namespaces    the default: bubblewrap, overlays, no root         namespace  one such sandbox
+    process       no isolation; asked for by name                    held     what the backends share: exec, put, get
+    container     podman or docker, where there is one               session  a terminal one talks with
+    forkserver/   a small program that starts everything, and        spawner  the owner's side of it
+                  cleans up when its owner is killed                 slots    control groups made in advance
+    system        what of the machine is inside; the probe           seccomp  which calls of the kernel are refused
+    files, layers, contents   what a sandbox writes, and checkpoints: overlay layers, or by content
+    cgroup, watch   limits: held by the kernel, or looked after      proxy    the one way out: an allow-list
+    archive       files in and out, nothing that comes out believed  output   reading with a bound
+    owner, reaper   whose everything is; removing what was left      pool     admission, some ready in advance
+    confine       one command confined to a folder (agents that are programs; the network is theirs)
+
+A sandbox lives no longer than its owner: the process that opened the backend. Checkpoints do, where a folder for them
+is given.
 """
 
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from silva.errors import UsageError
 from silva.sandbox.confine import Confined, Level, confined, level, seen
 
-__all__ = ["Confined", "Level", "confined", "level", "seen"]
+if TYPE_CHECKING:
+    from silva.sandbox.protocol import Backend
+
+BACKENDS = ("namespaces", "container", "process")
+
+
+async def open_backend(
+    name: str = "namespaces", *, state: Path | None = None, snapshots: Path | None = None
+) -> Backend:
+    """Open a backend; close it, or use it as `async with`.
+
+    Args:
+        name: one of `BACKENDS`.
+        state: where sandboxes are kept; the user's state folder when left out.
+        snapshots: where checkpoints are kept for good; they go with the backend when left out.
+
+    Raises:
+        UsageError: there is no such backend.
+        MissingError: it cannot be had here; the message says what to do. No other is taken in its place.
+    """
+    if name == "namespaces":
+        from silva.sandbox.namespaces import Namespaces
+
+        return await Namespaces.open(state=state, snapshots=snapshots)
+    if name == "process":
+        from silva.sandbox.process import Processes
+
+        return await Processes.open(state=state, snapshots=snapshots)
+    if name == "container":
+        from silva.sandbox.container import Containers
+
+        return await Containers.open(state=state)
+    raise UsageError(f"sandbox backend {name!r} is not known; possible are {', '.join(BACKENDS)}")
+
+
+__all__ = ["BACKENDS", "Confined", "Level", "confined", "level", "open_backend", "seen"]

@@ -1,0 +1,196 @@
+"""The content-addressed store: checkpoints as lists of files, each file's content kept once.
+
+    <folder>/ID.json            a checkpoint
+    <folder>/ID.list            its entries: path, kind, mode, size, digest or link
+    <folder>/objects/ab/cdef…   contents, named by their BLAKE2b digest
+
+It needs nothing of the kernel, goes to another machine as it is, and shares what is equal between checkpoints. What has
+not changed since the last look (by inode, size and times) is not read again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import shutil
+import stat
+import time
+from pathlib import Path
+
+import msgspec
+
+from silva.errors import StoreError
+from silva.sandbox.layers import Snapshot, flush
+from silva.sandbox.owner import write
+from silva.tree import Record
+
+
+class Entry(Record, frozen=True, kw_only=True):
+    """One file, folder or link. `content`: the digest of a file, the target of a link."""
+
+    path: str
+    kind: str
+    mode: int
+    size: int = 0
+    content: str = ""
+
+
+class Contents:
+    """A store of checkpoints by content. `durable`: a checkpoint is on disk before it is answered."""
+
+    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+        self.folder = folder
+        self._durable = durable
+        self._objects = folder / "objects"
+        self._objects.mkdir(parents=True, exist_ok=True)
+        self._seen: dict[tuple[int, int, int, int], str] = {}
+
+    def keep(self, source: Path, label: str, base: str = "") -> Snapshot:
+        """Keep what a folder holds. Pipes, sockets and devices are left out.
+
+        Raises:
+            StoreError: it cannot be read or kept.
+        """
+        try:
+            entries = self._entries(source)
+            snapshot = Snapshot(
+                id=secrets.token_hex(8),
+                label=label,
+                layers=(),
+                base=base,
+                at=time.time(),
+                kind="contents",
+                size=sum(entry.size for entry in entries),
+            )
+            listing = self.folder / f"{snapshot.id}.list"
+            listing.write_bytes(msgspec.json.encode(entries))
+            write(self.folder / f"{snapshot.id}.json", snapshot)
+            if self._durable:
+                flush(self.folder)
+        except OSError as error:
+            raise StoreError(f"a checkpoint cannot be kept in {self.folder}: {error.strerror or error}") from error
+        return snapshot
+
+    def find(self, id: str) -> Snapshot:
+        """A checkpoint.
+
+        Raises:
+            StoreError: it is gone or damaged.
+        """
+        path = self.folder / f"{id}.json"
+        if not id.isalnum() or not path.is_file():
+            raise StoreError(f"there is no checkpoint {id!r}: it was never made here, or its owner has removed it")
+        try:
+            snapshot = msgspec.json.decode(path.read_bytes(), type=Snapshot)
+        except msgspec.DecodeError as error:
+            raise StoreError(f"checkpoint {id} is damaged: {error}") from error
+        for entry in self._listed(id):
+            if entry.kind == "file" and not self._place(entry.content).is_file():
+                raise StoreError(f"checkpoint {id} is damaged: the content of {entry.path} is gone")
+        return snapshot
+
+    def list(self) -> list[Snapshot]:
+        """Every checkpoint, oldest first."""
+        found = [msgspec.json.decode(path.read_bytes(), type=Snapshot) for path in self.folder.glob("*.json")]
+        return sorted(found, key=lambda snapshot: snapshot.at)
+
+    def bring_back(self, id: str, target: Path, user: int | None = None) -> None:
+        """Make `target`, which must be empty or absent, what was kept; every content is compared with its digest.
+
+        Args:
+            id: the checkpoint.
+            target: the folder.
+            user: whom the files are to belong to; this process's user when left out.
+
+        Raises:
+            StoreError: the checkpoint is gone or damaged.
+        """
+        for entry in self._listed(id):
+            path = target / entry.path
+            if entry.kind == "folder":
+                path.mkdir(parents=True, exist_ok=True)
+            elif entry.kind == "link":
+                path.symlink_to(entry.content)
+            elif _copied(self._place(entry.content), path) != entry.content:
+                raise StoreError(f"checkpoint {id} is damaged: the content of {entry.path} is not what was kept")
+            if user is not None:
+                os.chown(path, user, user, follow_symlinks=False)
+        for entry in reversed(self._listed(id)):  # a folder that may not be written gets its mode last
+            if entry.kind != "link":
+                (target / entry.path).chmod(entry.mode)
+
+    def forget(self, id: str) -> None:
+        """Remove a checkpoint, and the contents no other needs."""
+        for ending in ("json", "list"):
+            (self.folder / f"{id}.{ending}").unlink(missing_ok=True)
+        kept = {entry.content for snapshot in self.list() for entry in self._listed(snapshot.id)}
+        for path in self._objects.glob("*/*"):
+            if path.parent.name + path.name not in kept:
+                path.unlink()
+        self._seen.clear()
+
+    def _listed(self, id: str) -> list[Entry]:
+        try:
+            return msgspec.json.decode((self.folder / f"{id}.list").read_bytes(), type=list[Entry])
+        except (OSError, msgspec.DecodeError) as error:
+            raise StoreError(f"checkpoint {id} is damaged: its list of files is gone or broken") from error
+
+    def _place(self, digest: str) -> Path:
+        return self._objects / digest[:2] / digest[2:]
+
+    def _entries(self, source: Path) -> list[Entry]:
+        found = [Entry(path=".", kind="folder", mode=stat.S_IMODE(source.stat().st_mode))]
+        waiting = [""]
+        while waiting:
+            prefix = waiting.pop()
+            with os.scandir(source / prefix) as children:
+                for child in sorted(children, key=lambda each: each.name):
+                    about = child.stat(follow_symlinks=False)
+                    path, mode = os.path.join(prefix, child.name), stat.S_IMODE(about.st_mode)  # noqa: PTH118
+                    if stat.S_ISDIR(about.st_mode):
+                        found.append(Entry(path=path, kind="folder", mode=mode))
+                        waiting.append(path)
+                    elif stat.S_ISLNK(about.st_mode):
+                        found.append(Entry(path=path, kind="link", mode=mode, content=os.readlink(child.path)))  # noqa: PTH115
+                    elif stat.S_ISREG(about.st_mode):
+                        digest = self._taken(Path(child.path), about)
+                        found.append(Entry(path=path, kind="file", mode=mode, size=about.st_size, content=digest))
+        return found
+
+    def _taken(self, path: Path, about: os.stat_result) -> str:
+        key = (about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
+        known = self._seen.get(key)
+        if known is not None:
+            return known
+        new = self._objects / f".{secrets.token_hex(6)}"
+        digest = _copied(path, new)
+        place = self._place(digest)
+        if place.exists():
+            new.unlink()
+        else:
+            place.parent.mkdir(exist_ok=True)
+            new.rename(place)
+        self._seen[key] = digest
+        return digest
+
+
+def _copied(source: Path, target: Path) -> str:
+    """Copy a file, return the digest of what was read."""
+    found = hashlib.blake2b(digest_size=16)
+    with source.open("rb") as reading, target.open("wb") as writing:
+        while part := reading.read(1 << 20):
+            found.update(part)
+            writing.write(part)
+    return found.hexdigest()
+
+
+def copy_base(base: Path, target: Path) -> None:
+    """Copy a folder's contents, links as links, special files left out. Raises OSError."""
+
+    def special(folder: str, names: list[str]) -> list[str]:
+        kinds = {name: Path(folder, name).lstat().st_mode for name in names}
+        plain = (stat.S_ISREG, stat.S_ISDIR, stat.S_ISLNK)
+        return [name for name, mode in kinds.items() if not any(kind(mode) for kind in plain)]
+
+    shutil.copytree(base, target, symlinks=True, ignore=special, dirs_exist_ok=True)

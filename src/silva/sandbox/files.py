@@ -1,0 +1,196 @@
+"""The files of one sandbox, and how they are kept: on overlay layers, or by copying where the kernel has no overlays.
+
+begin ─▶ folders to mount (mounts) ─▶ keep ─▶ Snapshot ─▶ turn (another sandbox's files, or earlier ones)
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import Any, Protocol
+
+from silva.errors import StoreError
+from silva.sandbox.contents import Contents, copy_base
+from silva.sandbox.layers import PLACES, Layer, Layers, Snapshot
+from silva.sandbox.owner import remove
+
+_REST = (("home", 0o755), ("tmp", 0o1777), ("var", 0o1777))
+
+
+class Files(Protocol):
+    """What one sandbox may write."""
+
+    moves: bool
+    """Whether keeping them takes them away, so that its first process must be started anew."""
+
+    def begin(self, snapshot: Snapshot | None) -> None:
+        """Make them ready, empty or as at a checkpoint. Raises OSError, StoreError."""
+        ...
+
+    def mounts(self) -> dict[str, Any]:
+        """What the fork server is to mount."""
+        ...
+
+    def written(self) -> list[Path]:
+        """The folders that hold what was written, for looking at how much."""
+        ...
+
+    def keep(self, label: str, *, live: bool) -> Snapshot:
+        """Keep a checkpoint; `live`: programs go on using them. Raises StoreError."""
+        ...
+
+    def turn(self, snapshot: Snapshot) -> None:
+        """Make them what they were at a checkpoint; no program uses them. Raises StoreError."""
+        ...
+
+
+class OverlayFiles:
+    """Files on layers: the lower ones shared and never written, the top one this sandbox's own."""
+
+    moves = True
+
+    def __init__(self, folder: Path, store: Layers, base: Path | None, empty: Path, user: int | None) -> None:
+        self._folder = folder
+        self._store = store
+        self._base = base
+        self._empty = empty
+        self._user = user
+        self._layers: tuple[Layer, ...] = ()
+
+    def begin(self, snapshot: Snapshot | None) -> None:
+        """See `Files.begin`."""
+        if snapshot is not None:
+            self._layers = snapshot.layers
+            self._base = Path(snapshot.base) if snapshot.base else None
+        for kind in ("top", "work"):
+            for place in PLACES:
+                _make(self._folder / kind / place, 0o755, self._user)
+        if not self._layers:
+            for name, mode in _REST:
+                _make(self._folder / "top" / "rest" / name, mode, self._user)
+
+    def mounts(self) -> dict[str, Any]:
+        """See `Files.mounts`."""
+        return {"overlays": [self._overlay(place) for place in PLACES], "folders": []}
+
+    def written(self) -> list[Path]:
+        """See `Files.written`."""
+        return [self._folder / "top"]
+
+    def keep(self, label: str, *, live: bool) -> Snapshot:
+        """See `Files.keep`."""
+        base = "" if self._base is None else str(self._base.absolute())
+        snapshot = self._store.adopt(self._folder / "top", label, self._layers, base, copy=live)
+        if not live:
+            remove(self._folder / "work")
+            self.begin(snapshot)
+        return snapshot
+
+    def turn(self, snapshot: Snapshot) -> None:
+        """See `Files.turn`."""
+        old = self._folder / f"old-{secrets.token_hex(4)}"
+        (self._folder / "top").rename(old)
+        remove(self._folder / "work")
+        self.begin(snapshot)
+        remove(old)
+
+    def _overlay(self, place: str) -> dict[str, Any]:
+        lower = [f"{layer.name}/{place}" for layer in reversed(self._layers)]
+        if place == "workspace" and self._base is not None:
+            lower.append(str(self._base.absolute()))
+        return {
+            "name": place,
+            "folder": str(self._store.stack),
+            "lower": lower or [str(self._empty)],
+            "upper": str(self._folder / "top" / place),
+            "work": str(self._folder / "work" / place),
+        }
+
+
+class CopiedFiles:
+    """Files in folders of the sandbox's own; checkpoints by content."""
+
+    moves = False
+
+    def __init__(self, folder: Path, store: Contents, base: Path | None, user: int | None) -> None:
+        self.top = folder / "top"
+        self._store = store
+        self._base = base
+        self._user = user
+
+    def begin(self, snapshot: Snapshot | None) -> None:
+        """See `Files.begin`."""
+        if snapshot is not None:
+            self._store.bring_back(snapshot.id, self.top, self._user)
+            return
+        _make(self.top / "workspace", 0o755, self._user)
+        for name, mode in _REST:
+            _make(self.top / "rest" / name, mode, self._user)
+        if self._base is not None:
+            copy_base(self._base, self.top / "workspace")
+            _give(self.top / "workspace", self._user)
+
+    def mounts(self) -> dict[str, Any]:
+        """See `Files.mounts`."""
+        return {"overlays": [], "folders": [[place, str(self.top / place)] for place in PLACES]}
+
+    def written(self) -> list[Path]:
+        """See `Files.written`."""
+        return [self.top]
+
+    def keep(self, label: str, *, live: bool) -> Snapshot:
+        """See `Files.keep`."""
+        return self._store.keep(self.top, label)
+
+    def turn(self, snapshot: Snapshot) -> None:
+        """See `Files.turn`."""
+        # First the new ones whole, then the old ones away: a damaged checkpoint leaves the sandbox as it is.
+        new = self.top.with_name(f"new-{secrets.token_hex(4)}")
+        try:
+            self._store.bring_back(snapshot.id, new, self._user)
+        except StoreError:
+            remove(new)
+            raise
+        remove(self.top)
+        new.rename(self.top)
+
+
+def owned_base(base: Path, stack: Path, user: int) -> Path:
+    """A copy of a folder that belongs to `user`, made once: where root is the caller, the sandbox's programs are
+    nobody's, and could not change what is root's.
+
+    Raises:
+        StoreError: it cannot be copied.
+    """
+    about = base.stat()
+    place = stack / f"base-{about.st_dev:x}-{about.st_ino:x}-{about.st_mtime_ns:x}"
+    if place.is_dir():
+        return place
+    new = place.with_name(f"{place.name}-{secrets.token_hex(3)}")
+    try:
+        copy_base(base, new)
+        _give(new, user)
+        new.rename(place)
+    except OSError as error:
+        shutil.rmtree(new, ignore_errors=True)
+        if not place.is_dir():
+            raise StoreError(f"{base} cannot be copied for a sandbox: {error.strerror}") from error
+    return place
+
+
+def _make(path: Path, mode: int, user: int | None) -> None:
+    path.mkdir(parents=True)
+    path.chmod(mode)
+    if user is not None:
+        os.chown(path, user, user)
+
+
+def _give(folder: Path, user: int | None) -> None:
+    if user is None:
+        return
+    os.chown(folder, user, user)
+    for place, folders, names in os.walk(folder):
+        for name in (*folders, *names):
+            os.chown(os.path.join(place, name), user, user, follow_symlinks=False)  # noqa: PTH118

@@ -1,0 +1,316 @@
+"""What a forked child does before it becomes a program: make a sandbox, enter one, limit itself.
+
+Every function here runs in a child and ends it, by becoming a program or by exiting.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import resource
+import signal
+import socket
+import termios
+from typing import Any, NoReturn
+
+from . import syscalls, victims
+
+STAGING = "/sys"
+"""Where a sandbox's mounts are put together before bubblewrap moves them. It exists everywhere, in no sandbox."""
+EVERYTHING = (
+    syscalls.CLONE_NEWUSER
+    | syscalls.CLONE_NEWNS
+    | syscalls.CLONE_NEWPID
+    | syscalls.CLONE_NEWIPC
+    | syscalls.CLONE_NEWUTS
+    | syscalls.CLONE_NEWNET
+)
+_RESOURCES = {
+    "processes": resource.RLIMIT_NPROC,
+    "address_space": resource.RLIMIT_AS,
+    "file_size": resource.RLIMIT_FSIZE,
+    "open_files": resource.RLIMIT_NOFILE,
+    "cpu_seconds": resource.RLIMIT_CPU,
+    "core": resource.RLIMIT_CORE,
+    "data": resource.RLIMIT_DATA,
+}
+
+
+def fresh() -> None:
+    """Take signals as programs expect to."""
+    signal.set_wakeup_fd(-1)
+    for number in (signal.SIGCHLD, signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def deputy(message: dict[str, Any], program: bytes) -> NoReturn:
+    """Join control groups, say so to the owner, and fork what the fork server passes on (3: its socket, 4: the filter,
+    5: the owner) as children of the fork server's."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    server = socket.socket(fileno=3)
+    try:
+        syscalls.die_with_parent()
+        _join(message["groups"])
+    except OSError as error:
+        os.write(5, json.dumps({"event": "failed", "number": message["number"], "why": str(error)}).encode())
+        os._exit(1)
+    _spare(-1000)
+    os.write(5, json.dumps({"event": "started", "number": message["number"], "pid": os.getpid()}).encode())
+    os.close(5)
+    while True:
+        data, fds, _, _ = socket.recv_fds(server, 1 << 18, 8)
+        if not data:
+            os._exit(0)
+        asked = json.loads(data)
+        *passed, report = fds
+        pidfd = passed.pop() if asked["entering"] else -1
+        try:
+            if syscalls.fork_sibling() == 0:
+                fresh()
+                begin(asked, passed, pidfd, report, program, 4)
+        except OSError as error:
+            _say(report, f"!no process can be started in the sandbox: {error.strerror}\n")
+        for fd in fds:
+            os.close(fd)
+
+
+def begin(message: dict[str, Any], fds: list[int], pidfd: int, report: int, program: bytes, filter_fd: int) -> NoReturn:
+    """What a child is there for. It tells its id first: whoever forked it may not be the fork server itself."""
+    os.write(report, f"A{os.getpid()}\n".encode())
+    action = message["do"]
+    if action == "create":
+        os.close(report)
+        make(message, fds, filter_fd)
+    elif action == "listen":
+        listen(message["port"], fds[0], pidfd, message)
+    elif action == "stop":
+        stop(message, report, pidfd)
+    enter(message, fds, program, report, pidfd)
+
+
+def make(message: dict[str, Any], fds: list[int], filter_fd: int) -> NoReturn:
+    """Mount what the sandbox is made of and become bubblewrap. `fds`: where it reports to."""
+    status = fds[0]
+    try:
+        os.setsid()
+        _spare(0)
+        # Opened anew: those who share a descriptor share its position, and read each other's filter away.
+        filtering = os.open(f"/proc/self/fd/{filter_fd}", os.O_RDONLY)
+        user = message["user"]
+        _private_mounts(privileged=user is not None)
+        # What is mounted there is of no use inside, and bubblewrap reads the list of all mounts again and again.
+        syscalls.detach(STAGING)
+        syscalls.mount("staging", STAGING, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "size=1m,mode=755")
+        for place in message["overlays"]:
+            _overlay(place)
+        for name, source in message.get("folders", ()):
+            _bind(source, f"{STAGING}/{name}")
+        for number, source in enumerate(message["binds"]):
+            _bind(source, f"{STAGING}/b{number}")
+        os.chdir("/")
+        if user is not None:
+            os.setgroups([])
+            os.setresgid(user, user, user)
+            os.setresuid(user, user, user)
+        os.dup2(os.open("/dev/null", os.O_RDONLY), 0)
+        for number in (1, 2, 3):
+            os.dup2(status, 200 + number)
+        os.dup2(filtering, 204)
+        for number in (1, 2, 3, 4):
+            os.dup2(200 + number, number)
+        os.closerange(5, 1 << 16)
+        os.execve(message["program"], message["arguments"], {"PATH": os.defpath})
+    except OSError as error:
+        _say(status, f"silva: {error.strerror or error}\n")
+    os._exit(125)
+
+
+def enter(message: dict[str, Any], fds: list[int], program: bytes, report: int, pidfd: int) -> NoReturn:
+    """Join the sandbox (or none: `pidfd` -1) and become the program, in a child of the fork server."""
+    try:
+        _spare(0)
+        if pidfd >= 0:
+            _into(message, report, pidfd)
+    except BlockingIOError:
+        _say(report, "!it has as many processes as it may\n")
+        os._exit(125)
+    except OSError as error:
+        _say(report, f"!{error.strerror or error}\n")
+        os._exit(125)
+    os.close(report)
+    _become(message, fds, program, inside=pidfd >= 0)
+
+
+def _into(message: dict[str, Any], report: int, pidfd: int) -> None:
+    """Go on in a child that is inside the sandbox."""
+    if message["user"] is not None:
+        os.setgroups([])
+    syscalls.setns(pidfd, EVERYTHING | _own_view(message["first"]))
+    child = syscalls.fork_sibling()
+    if child:
+        os.write(report, f"B{child}\n".encode())
+        os._exit(0)
+
+
+def _own_view(first: int) -> int:
+    """The flag to join the sandbox's view of control groups, where bubblewrap could make it one."""
+    theirs, own = (os.readlink(f"/proc/{pid}/ns/cgroup") for pid in (first, "self"))  # noqa: PTH115
+    return 0 if theirs == own else syscalls.CLONE_NEWCGROUP
+
+
+def _spare(adjustment: int) -> None:
+    """How gladly the kernel kills this process when memory runs out."""
+    try:
+        _write("/proc/self/oom_score_adj", str(adjustment))
+    except OSError:
+        return  # only root may spare itself
+
+
+def _become(message: dict[str, Any], fds: list[int], program: bytes, *, inside: bool) -> NoReturn:
+    complaint = 2
+    try:
+        os.setsid()
+        os.umask(0o022)
+        if inside:
+            _change_user(message["uid"])
+        else:
+            syscalls.die_with_parent()
+        fds = _terminal(fds[0], message) if message["terminal"] else fds
+        for number in range(3):
+            os.dup2(fds[number], number + 200)  # apart, so that none is overwritten before it is used
+        for number in range(3):
+            os.dup2(number + 200, number)
+        os.closerange(3, 1 << 16)
+        _limit(message["limits"])
+        if inside:
+            syscalls.drop_capabilities()
+        syscalls.no_new_privileges()
+        os.chdir(message["folder"])
+        if program and inside:
+            syscalls.install_filter(program)
+        _execute(message["arguments"], message["variables"])
+    except OSError as error:
+        where = f": {error.filename}" if error.filename else ""
+        _say(complaint, f"silva: {error.strerror or error}{where}\n")
+        os._exit(127 if isinstance(error, FileNotFoundError) else 126)
+
+
+def _execute(arguments: list[str], variables: dict[str, str]) -> NoReturn:
+    name = arguments[0]
+    places = [""] if "/" in name else [f"{place}/" for place in variables.get("PATH", os.defpath).split(":")]
+    refused: OSError | None = None
+    for place in places:
+        try:
+            os.execve(place + name, arguments, variables)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            refused = refused or error
+    raise refused or FileNotFoundError(2, "no such program", name)
+
+
+def _terminal(channel: int, message: dict[str, Any]) -> list[int]:
+    """A terminal of the sandbox's own; its other end goes to the owner."""
+    other, own = os.openpty()
+    termios.tcsetwinsize(own, (message["rows"], message["columns"]))
+    with socket.socket(fileno=channel) as owner:
+        socket.send_fds(owner, [b"terminal"], [other])
+    os.close(other)
+    fcntl.ioctl(own, termios.TIOCSCTTY, 0)
+    return [own, own, own]
+
+
+def listen(port: int, channel: int, pidfd: int, message: dict[str, Any]) -> NoReturn:
+    """Make a socket that listens on the sandbox's loopback and hand it to the owner."""
+    try:
+        if message["user"] is not None:
+            os.setgroups([])
+        syscalls.setns(pidfd, EVERYTHING)
+        _change_user(message["uid"])
+        with socket.socket(fileno=channel) as owner, socket.create_server(("127.0.0.1", port), backlog=64) as server:
+            socket.send_fds(owner, [b"listening"], [server.fileno()])
+    except OSError:
+        os._exit(1)  # the owner sees its channel closed without a socket
+    os._exit(0)
+
+
+def stop(message: dict[str, Any], report: int, pidfd: int) -> NoReturn:
+    """Enter the sandbox and kill, or count, what runs there."""
+    try:
+        _into(message, report, pidfd)
+        os.close(report)
+        syscalls.dumpable(False)
+        _change_user(message["uid"])
+        victims.end(message)
+    except OSError:
+        os._exit(1)
+    os._exit(0)
+
+
+def _private_mounts(*, privileged: bool) -> None:
+    uid, gid = os.getuid(), os.getgid()
+    if privileged:
+        syscalls.unshare(syscalls.CLONE_NEWNS)
+    else:
+        syscalls.dumpable(True)  # else the entries of /proc written next belong to root
+        syscalls.unshare(syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWNS)
+        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
+            _write(f"/proc/self/{name}", text)
+    syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
+
+
+def _overlay(place: dict[str, Any]) -> None:
+    # Volatile: nothing is flushed to disk when it is unmounted. Upper and work are new for every mount, as that needs.
+    target = f"{STAGING}/{place['name']}"
+    os.mkdir(target)  # noqa: PTH102 - as above
+    os.chdir(place["folder"])  # layers are named from here: what the kernel takes is one page long
+    lower = ":".join(_escaped(each) for each in place["lower"])
+    data = f"lowerdir={lower},upperdir={place['upper']},workdir={place['work']},userxattr,volatile"
+    syscalls.mount("overlay", target, "overlay", syscalls.MS_NOSUID | syscalls.MS_NODEV, data)
+
+
+def _escaped(path: str) -> str:
+    return path.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
+
+
+def _bind(source: str, target: str) -> None:
+    if os.path.isdir(source):  # noqa: PTH112 - as above
+        os.mkdir(target)  # noqa: PTH102
+    else:
+        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+    syscalls.mount(source, target, "", syscalls.MS_BIND | syscalls.MS_REC)
+
+
+def _change_user(uid: int) -> None:
+    os.setresgid(uid, uid, uid)
+    os.setresuid(uid, uid, uid)
+
+
+def _limit(limits: dict[str, int]) -> None:
+    for name, value in limits.items():
+        number = _RESOURCES[name]
+        _, hard = resource.getrlimit(number)
+        least = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(number, (least, least))
+
+
+def _join(groups: list[str]) -> None:
+    for path in groups:
+        _write(path, "0")
+
+
+def _write(path: str, text: str) -> None:
+    fd = os.open(path, os.O_WRONLY)
+    try:
+        os.write(fd, text.encode())
+    finally:
+        os.close(fd)
+
+
+def _say(fd: int, text: str) -> None:
+    try:
+        os.write(fd, text.encode())
+    except OSError:
+        return  # nobody listens any more

@@ -1,0 +1,249 @@
+"""Overlay layers: what a sandbox changed, and the checkpoints it can come back to.
+
+    <folder>/ID.json        a checkpoint: its label, the layers it rests on (oldest first), what lies below them all
+    <folder>/layers/L/      one layer: what changed between two checkpoints; `workspace/` and `rest/`
+
+A layer never changes once it is here, so that any number of sandboxes share it: a fork costs two empty folders. Its
+digest covers names, kinds, modes, contents, links and the overlay's own marks, and is compared at every restore.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import secrets
+import shutil
+import stat
+import subprocess
+import time
+from pathlib import Path
+
+import msgspec
+
+from silva.errors import StoreError
+from silva.sandbox.owner import remove, write
+from silva.tree import Record
+
+PLACES = ("workspace", "rest")
+"""What a sandbox may write: its workspace; its home and scratch folders."""
+DEEPEST = 24
+"""Layers below one sandbox; more are merged, for every look-up asks each of them."""
+
+
+class Layer(Record, frozen=True, kw_only=True):
+    """A layer, and the digest of what it holds."""
+
+    name: str
+    digest: str
+
+
+class Snapshot(Record, frozen=True, kw_only=True):
+    """A checkpoint.
+
+    Attributes:
+        id: its name.
+        label: what its maker called it.
+        layers: oldest first.
+        base: the folder below them all, "" for none.
+        at: when, seconds since 1970.
+        kind: how it is kept.
+        fidelity: what coming back to it brings back.
+        size: bytes of its newest layer's files.
+    """
+
+    id: str
+    label: str
+    layers: tuple[Layer, ...]
+    base: str = ""
+    at: float = 0.0
+    kind: str = "overlay"
+    fidelity: str = "files"
+    size: int = 0
+
+
+class Layers:
+    """The layers and checkpoints of one folder. `durable`: a checkpoint is on disk before it is answered."""
+
+    def __init__(self, folder: Path, *, durable: bool = False) -> None:
+        self.folder = folder
+        self._durable = durable
+        self.stack = folder / "layers"
+        self.stack.mkdir(parents=True, exist_ok=True)
+
+    def adopt(self, top: Path, label: str, below: tuple[Layer, ...], base: str, *, copy: bool) -> Snapshot:
+        """Make what `top` holds a layer, by moving it or (its programs going on to use it) by copying, and keep the
+        checkpoint.
+
+        Raises:
+            StoreError: it cannot be kept; `top` is as it was.
+        """
+        name = secrets.token_hex(5)
+        place = self.stack / name
+        try:
+            if copy:
+                _copy(top, place)
+            else:
+                top.rename(place)
+        except OSError as error:
+            remove(place)
+            raise StoreError(f"a checkpoint cannot be kept in {self.folder}: {error.strerror or error}") from error
+        digest, size = digest_of(place)
+        layers = (*below, Layer(name=name, digest=digest))
+        if len(layers) > DEEPEST:
+            layers = (self._merged(layers),)
+        snapshot = Snapshot(id=secrets.token_hex(8), label=label, layers=layers, base=base, at=time.time(), size=size)
+        write(self.folder / f"{snapshot.id}.json", snapshot)
+        if self._durable:
+            flush(self.folder)
+        return snapshot
+
+    def find(self, id: str) -> Snapshot:
+        """A checkpoint, its layers compared with their digests.
+
+        Raises:
+            StoreError: it is gone or damaged.
+        """
+        path = self.folder / f"{id}.json"
+        if not id.isalnum() or not path.is_file():
+            raise StoreError(f"there is no checkpoint {id!r}: it was never made here, or its owner has removed it")
+        try:
+            snapshot = msgspec.json.decode(path.read_bytes(), type=Snapshot)
+        except msgspec.DecodeError as error:
+            raise StoreError(f"checkpoint {id} is damaged: {error}") from error
+        for layer in snapshot.layers:
+            place = self.stack / layer.name
+            if not place.is_dir():
+                raise StoreError(f"checkpoint {id} is damaged: its layer {layer.name} is gone")
+            if digest_of(place)[0] != layer.digest:
+                raise StoreError(f"checkpoint {id} is damaged: its layer {layer.name} is not what was kept")
+        if snapshot.base and not Path(snapshot.base).is_dir():
+            raise StoreError(f"checkpoint {id} rests on {snapshot.base}, which is gone")
+        return snapshot
+
+    def list(self) -> list[Snapshot]:
+        """Every checkpoint, oldest first."""
+        found = [msgspec.json.decode(path.read_bytes(), type=Snapshot) for path in self.folder.glob("*.json")]
+        return sorted(found, key=lambda snapshot: snapshot.at)
+
+    def forget(self, id: str, used: tuple[Layer, ...] = ()) -> None:
+        """Remove a checkpoint, and the layers that no other checkpoint and none of `used` rests on."""
+        (self.folder / f"{id}.json").unlink(missing_ok=True)
+        left = self.list()
+        kept = {layer.name for snapshot in left for layer in snapshot.layers} | {layer.name for layer in used}
+        kept |= {Path(snapshot.base).name for snapshot in left if snapshot.base}
+        for place in self.stack.iterdir():
+            if place.name not in kept:
+                remove(place)
+
+    def _merged(self, layers: tuple[Layer, ...]) -> Layer:
+        name = secrets.token_hex(5)
+        for layer in layers:
+            for place in PLACES:
+                (self.stack / name / place).mkdir(parents=True, exist_ok=True)
+                shutil.copystat(self.stack / layer.name / place, self.stack / name / place)
+                _chown_like(self.stack / layer.name / place, self.stack / name / place)
+                _lay_over(self.stack / layer.name / place, self.stack / name / place)
+        return Layer(name=name, digest=digest_of(self.stack / name)[0])
+
+
+def digest_of(folder: Path) -> tuple[str, int]:
+    """The digest of a folder's whole content, and the bytes of its files."""
+    found = hashlib.blake2b(digest_size=16)
+    size = 0
+    waiting = [(str(folder), "")]
+    while waiting:
+        place, prefix = waiting.pop()
+        try:
+            with os.scandir(place) as entries:
+                children = sorted(entries, key=lambda entry: entry.name)
+        except PermissionError:
+            found.update(b"unreadable\0")
+            continue
+        for entry in children:
+            about = entry.stat(follow_symlinks=False)
+            name = f"{prefix}/{entry.name}"
+            # All whiteouts of one mount are one file: its mode is nobody's.
+            mode = stat.S_IFMT(about.st_mode) if stat.S_ISCHR(about.st_mode) else about.st_mode
+            found.update(f"{name}\0{mode:o}\0".encode(errors="surrogateescape"))
+            if stat.S_ISDIR(about.st_mode):
+                found.update(b"opaque" if _opaque(entry.path) else b"")
+                waiting.append((entry.path, name))
+            elif stat.S_ISLNK(about.st_mode):
+                found.update(os.fsencode(os.readlink(entry.path)))  # noqa: PTH115 - bytes of any kind
+            elif stat.S_ISREG(about.st_mode):
+                size += about.st_size
+                found.update(f"{about.st_size}\0".encode())
+                _content(entry.path, found)
+            else:
+                found.update(f"{about.st_rdev}\0".encode())
+    return found.hexdigest(), size
+
+
+def flush(folder: Path) -> None:
+    """Have the file system that holds a folder written to disk."""
+    fd = os.open(folder, os.O_RDONLY)
+    try:
+        ctypes.CDLL(None).syncfs(fd)
+    finally:
+        os.close(fd)
+
+
+def _content(path: str, found: hashlib.blake2b) -> None:
+    try:
+        with open(path, "rb") as file:  # noqa: PTH123 - many small ones
+            while part := file.read(1 << 20):
+                found.update(part)
+    except PermissionError:
+        found.update(b"unreadable\0")
+
+
+def _opaque(path: str) -> bool:
+    try:
+        return os.getxattr(path, "user.overlay.opaque") == b"y"
+    except OSError:
+        return False
+
+
+def _copy(source: Path, target: Path) -> None:
+    # cp keeps what Python's own copying does not: whiteouts, extended attributes, hard links, holes.
+    done = subprocess.run(
+        ["cp", "-a", "--reflink=auto", str(source), str(target)], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise OSError(0, done.stderr.strip().splitlines()[0] if done.stderr else "cp failed")
+
+
+def _chown_like(source: Path, target: Path) -> None:
+    about = source.lstat()
+    if (about.st_uid, about.st_gid) != (os.getuid(), os.getgid()):
+        os.chown(target, about.st_uid, about.st_gid, follow_symlinks=False)
+
+
+def _lay_over(upper: Path, lower: Path) -> None:
+    """Apply a layer to a merged one, keeping the marks that say what is deleted further below."""
+    for entry in sorted(os.scandir(upper), key=lambda each: each.name):
+        target = lower / entry.name
+        about = entry.stat(follow_symlinks=False)
+        if stat.S_ISDIR(about.st_mode):
+            opaque = _opaque(entry.path)
+            if target.is_symlink() or not target.is_dir() or opaque:
+                hidden = opaque or os.path.lexists(target)
+                remove_any(target)
+                target.mkdir()
+                if hidden:
+                    os.setxattr(target, "user.overlay.opaque", b"y")
+            _lay_over(Path(entry.path), target)
+            shutil.copystat(entry.path, target, follow_symlinks=False)
+            _chown_like(Path(entry.path), target)
+        else:
+            remove_any(target)
+            _copy(Path(entry.path), target)
+
+
+def remove_any(path: Path) -> None:
+    """Remove whatever stands there."""
+    if path.is_dir() and not path.is_symlink():
+        remove(path)
+    elif os.path.lexists(path):
+        path.unlink()

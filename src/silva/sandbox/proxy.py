@@ -1,0 +1,186 @@
+"""The one way out of a sandbox: an HTTP proxy that lets named hosts through.
+
+    program inside ─▶ 127.0.0.1:3128 of the sandbox (a socket made inside, served here) ─▶ allow-list ─▶ the host
+
+It answers CONNECT (for TLS, which it does not open) and plain HTTP. A name on the list that leads to an address of this
+machine or of a private network is refused, unless that address itself is on the list: a name server is not believed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import re
+import socket
+from typing import Self
+from urllib.parse import urlsplit
+
+from silva.errors import UsageError
+
+_HEAD = 64 << 10
+_CHUNK = 64 << 10
+_CONNECT_SECONDS = 20
+_OWN_HEADERS = (b"proxy-connection", b"proxy-authorization", b"connection", b"keep-alive")
+_RULE = re.compile(r"(?P<host>\*\.[\w.-]+|[\w.-]+|\[[0-9a-fA-F:]+\])(?::(?P<port>\d+))?")
+
+
+class Allowed:
+    """An allow-list: `host`, `host:port`, `*.domain` (not the domain itself), addresses literally."""
+
+    def __init__(self, rules: tuple[str, ...]) -> None:
+        self._rules: list[tuple[str, int | None]] = []
+        for rule in rules:
+            found = _RULE.fullmatch(rule)
+            if found is None:
+                raise UsageError(f"network: {rule!r} is no host: write HOST, HOST:PORT or *.DOMAIN")
+            port = found["port"]
+            self._rules.append((found["host"].strip("[]").lower(), None if port is None else int(port)))
+
+    def lets(self, host: str, port: int) -> bool:
+        """Whether this host and port may be reached. Without a port, a rule is for 80 and 443."""
+        host = host.strip("[]").rstrip(".").lower()
+        for name, wanted in self._rules:
+            fits = host.endswith(name[1:]) and len(host) > len(name) - 1 if name.startswith("*.") else host == name
+            if fits and (port == wanted if wanted is not None else port in (80, 443)):
+                return True
+        return False
+
+
+class Proxy:
+    """A proxy on one listening socket. Make one by `Proxy.open`.
+
+    Attributes:
+        refused: hosts that were asked for and not let through, with how often.
+        reached: hosts that were, with how often.
+    """
+
+    def __init__(self, allowed: Allowed) -> None:
+        self._allowed = allowed
+        self._server: asyncio.Server | None = None
+        self._serving: set[asyncio.Task[None]] = set()
+        self.refused: dict[str, int] = {}
+        self.reached: dict[str, int] = {}
+
+    @classmethod
+    async def open(cls, listening: socket.socket, rules: tuple[str, ...]) -> Self:
+        """Serve on a socket that listens already.
+
+        Raises:
+            UsageError: a rule is none.
+        """
+        listening.setblocking(False)
+        proxy = cls(Allowed(rules))
+        proxy._server = await asyncio.start_server(proxy._serve, sock=listening, limit=_HEAD)
+        return proxy
+
+    async def close(self) -> None:
+        """Stop, and end what is under way."""
+        if self._server is not None:
+            self._server.close()
+        for task in list(self._serving):
+            task.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._serving.add(task)
+        try:
+            await self._answer(reader, writer)
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError):
+            return  # either side went away
+        except asyncio.CancelledError:
+            return  # the sandbox is gone
+        finally:
+            self._serving.discard(task)
+            writer.close()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _CONNECT_SECONDS)
+        first, _, headers = head.partition(b"\r\n")
+        words = first.decode("latin-1").split(" ")
+        if len(words) != 3:
+            _refuse(writer, 400, "no request of HTTP")
+            return
+        method, target, version = words
+        parts = urlsplit(f"//{target}" if method == "CONNECT" else target)
+        try:
+            host, port = parts.hostname or "", parts.port or (443 if method == "CONNECT" else 80)
+        except ValueError:
+            host, port = "", 0
+        if not host or (method != "CONNECT" and parts.scheme != "http"):
+            _refuse(writer, 400, "the proxy takes CONNECT host:port and http:// addresses")
+            return
+        if not self._allowed.lets(host, port):
+            self.refused[f"{host}:{port}"] = self.refused.get(f"{host}:{port}", 0) + 1
+            _refuse(writer, 403, f"{host}:{port} is not on this sandbox's list of hosts")
+            return
+        try:
+            address = await self._address(host, port)
+            theirs = await asyncio.wait_for(asyncio.open_connection(address, port), _CONNECT_SECONDS)
+        except PermissionError as error:
+            self.refused[f"{host}:{port}"] = self.refused.get(f"{host}:{port}", 0) + 1
+            _refuse(writer, 403, str(error))
+            return
+        except (OSError, TimeoutError):
+            _refuse(writer, 502, f"{host}:{port} cannot be reached")
+            return
+        self.reached[f"{host}:{port}"] = self.reached.get(f"{host}:{port}", 0) + 1
+        if method == "CONNECT":
+            writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+        else:
+            path = parts.path or "/"
+            target = f"{path}?{parts.query}" if parts.query else path
+            theirs[1].write(f"{method} {target} {version}\r\n".encode("latin-1") + _forwarded(headers))
+        await _between(reader, writer, *theirs)
+
+    async def _address(self, host: str, port: int) -> str:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        for *_, address in found:
+            place = ipaddress.ip_address(str(address[0]).partition("%")[0])
+            if place.is_global or self._allowed.lets(str(place), port):
+                return str(place)
+        raise PermissionError(
+            f"{host} leads to an address of this machine or a private network, which is not on the list"
+        )
+
+
+def _forwarded(headers: bytes) -> bytes:
+    kept = [line for line in headers.split(b"\r\n") if line and line.partition(b":")[0].lower() not in _OWN_HEADERS]
+    return b"\r\n".join([*kept, b"Connection: close", b"", b""])
+
+
+def _refuse(writer: asyncio.StreamWriter, code: int, why: str) -> None:
+    body = f"silva: {why}\n".encode()
+    names = {400: "Bad Request", 403: "Forbidden", 502: "Bad Gateway"}
+    head = f"HTTP/1.1 {code} {names[code]}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n"
+    writer.write(head.encode() + b"Connection: close\r\n\r\n" + body)
+
+
+async def _between(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    their_reader: asyncio.StreamReader,
+    their_writer: asyncio.StreamWriter,
+) -> None:
+    try:
+        # Once the far side has closed, nothing more can come: what is still sent to it is lost either way.
+        sending = asyncio.ensure_future(_pump(reader, their_writer))
+        try:
+            await _pump(their_reader, writer)
+        finally:
+            sending.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await sending
+    finally:
+        their_writer.close()
+
+
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(ConnectionError):
+        while data := await source.read(_CHUNK):
+            sink.write(data)
+            await sink.drain()
+        if sink.can_write_eof():
+            sink.write_eof()

@@ -1,0 +1,196 @@
+"""What owners left behind: seeing it, and removing it.
+
+    survey ─▶ every owner's folder: alive, dead, foreign; its sandboxes, processes, memory
+    reap   ─▶ of dead owners: processes, then control groups, then folders, then containers
+
+An owner that is killed is cleaned up after by its fork server within moments. This is for when both were killed, or the
+machine went down.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+from silva.sandbox import owner
+from silva.sandbox.cgroup import Groups, members, remove_groups
+from silva.sandbox.owner import Label, Owner, Standing
+from silva.sandbox.process import labelled
+from silva.sandbox.watch import usage
+from silva.tree import Record
+
+_YOUNG = 60.0
+"""Seconds that a folder without an owner's label is left alone: it may be in the making."""
+
+
+class Found(Record, frozen=True, kw_only=True):
+    """One owner's folder.
+
+    Attributes:
+        name: the folder's.
+        standing: whether the owner is there.
+        owner: None where the label is gone.
+        sandboxes: their labels.
+        processes: how many of its processes run.
+        disk: bytes below the folder.
+    """
+
+    name: str
+    standing: Standing
+    owner: Owner | None
+    sandboxes: tuple[Label, ...] = ()
+    processes: int = 0
+    disk: int = 0
+
+
+class Reaped(Record, frozen=True, kw_only=True):
+    """What was removed, and what could not be (one line each)."""
+
+    owners: int = 0
+    sandboxes: int = 0
+    processes: int = 0
+    groups: int = 0
+    containers: int = 0
+    bytes: int = 0
+    left: tuple[str, ...] = ()
+
+
+def survey(state: Path | None = None) -> list[Found]:
+    """Every owner below the state folder, oldest first."""
+    found = []
+    for folder in _folders(state):
+        record = owner.read_owner(folder)
+        labels = tuple(owner.read_labels(folder))
+        found.append(
+            Found(
+                name=folder.name,
+                standing=_standing(folder, record),
+                owner=record,
+                sandboxes=labels,
+                processes=len(_processes(record, labels)),
+                disk=usage([folder]),
+            )
+        )
+    return sorted(found, key=lambda each: each.owner.at if each.owner else 0.0)
+
+
+def reap(state: Path | None = None) -> Reaped:
+    """Remove what dead owners left. Owners that are alive, or cannot be judged from here, are not touched."""
+    owners = sandboxes = killed = groups = containers = size = 0
+    left: list[str] = []
+    for folder in _folders(state):
+        record = owner.read_owner(folder)
+        if _standing(folder, record) is not Standing.DEAD:
+            continue
+        labels = owner.read_labels(folder)
+        killed += _kill(record, labels, left)
+        containers += _containers(labels, left)
+        size += usage([folder])
+        if record is not None and record.groups:
+            existing = [path for path in record.groups if Path(path).is_dir()]
+            groups += len(existing)
+            if not remove_groups(existing):
+                left.append(f"control groups of {folder.name} are still in use")
+        if owner.remove(folder):
+            owners += 1
+            sandboxes += len(labels)
+        else:
+            left.append(f"{folder} cannot be removed")
+    groups += _strays(state)
+    return Reaped(
+        owners=owners,
+        sandboxes=sandboxes,
+        processes=killed,
+        groups=groups,
+        containers=containers,
+        bytes=size,
+        left=tuple(left),
+    )
+
+
+def _folders(state: Path | None) -> list[Path]:
+    place = state or owner.state_folder()
+    return [path for path in place.iterdir() if path.is_dir()] if place.is_dir() else []
+
+
+def _standing(folder: Path, record: Owner | None) -> Standing:
+    if record is not None:
+        return record.standing()
+    with contextlib.suppress(OSError):
+        if time.time() - folder.stat().st_mtime < _YOUNG:
+            return Standing.ALIVE
+    return Standing.DEAD
+
+
+def _processes(record: Owner | None, labels: list[Label] | tuple[Label, ...]) -> set[int]:
+    if record is None:
+        return set()
+    found = members(record.groups)
+    if record.backend == "process":
+        for label in labels:
+            found |= labelled(label.id)
+    if record.server is not None and record.server.alive():
+        found |= {record.server.pid} | _below(record.server.pid)
+    return found
+
+
+def _below(root: int) -> set[int]:
+    from silva.sandbox.forkserver.victims import processes
+
+    table = processes("/proc")
+    found = {root}
+    while more := {pid for pid, row in table.items() if row[0] in found} - found:
+        found |= more
+    return found - {root}
+
+
+def _kill(record: Owner | None, labels: list[Label], left: list[str]) -> int:
+    seen: set[int] = set()
+    for _ in range(200):
+        found = _processes(record, labels)
+        if not found:
+            return len(seen)
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        seen |= found
+        time.sleep(0.01)
+    left.append(f"processes {sorted(found)} do not end")
+    return len(seen)
+
+
+def _containers(labels: list[Label], left: list[str]) -> int:
+    removed = 0
+    for label in labels:
+        engine, _, name = label.container.partition(":")
+        if not engine:
+            continue
+        if shutil.which(engine) is None:
+            left.append(f"container {name} may still be there: {engine} is not")
+            continue
+        done = subprocess.run([engine, "rm", "-f", name], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            removed += 1
+        else:
+            left.append(f"container {name}: {(done.stderr.strip().splitlines() or ['it stays'])[-1]}")
+    return removed
+
+
+def _strays(state: Path | None) -> int:
+    """Control groups of owners that are gone, folder and all."""
+    known = {path.name for path in _folders(state)}
+    removed = 0
+    for base in map(Path, Groups.find().paths):
+        for path in base.glob("silva-*-*-*"):
+            name = path.name.removeprefix("silva-")
+            pid, start, *_ = [*name.split("-"), "0"]
+            if name in known or not (pid.isdigit() and start.isdigit()) or members([str(path)]):
+                continue
+            if not owner.Process(pid=int(pid), start=int(start)).alive():
+                removed += remove_groups([str(path)])
+    return removed

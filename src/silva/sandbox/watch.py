@@ -1,0 +1,138 @@
+"""Looking after limits that the kernel does not hold: disk always, memory where no control group may be made. What
+forks without end, the kernel keeps at its limit; it is ended here.
+
+One task looks at all sandboxes of a backend in which something runs, four times a second, less often where looking
+takes long. A burst between two looks passes a limit before it is seen; what it took is bounded by the time between.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from silva.sandbox.result import Killed
+
+if TYPE_CHECKING:
+    from silva.sandbox.namespace import NamespaceSandbox
+
+_PAUSE = 0.25
+_LINGER = 60.0
+_BOMB = 50
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class _Watched:
+    def __init__(self, memory: bool, folders: list[Path], namespace: int, used: int) -> None:
+        self.memory = memory
+        self.folders = folders
+        self.namespace = namespace
+        self.refused: int | None = None
+        self.crowded = 0
+        self.highest = used
+        """What was on disk when it was last told off: only growing further is punished again."""
+
+
+class Watch:
+    """Watches the sandboxes of one backend."""
+
+    def __init__(self) -> None:
+        self._watched: dict[NamespaceSandbox, _Watched] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, sandbox: NamespaceSandbox, memory: bool, folders: list[Path], namespace: int) -> None:
+        """Watch what is written below `folders`, and the memory of the processes of a pid namespace if asked."""
+        self._watched[sandbox] = _Watched(memory, folders, namespace, sandbox.limits.disk)
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._look())
+
+    def drop(self, sandbox: NamespaceSandbox) -> None:
+        """Watch it no longer."""
+        self._watched.pop(sandbox, None)
+
+    def close(self) -> None:
+        """Stop."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _look(self) -> None:
+        while True:
+            began = time.perf_counter()
+            for sandbox, watched in list(self._watched.items()):
+                if _active(sandbox):
+                    await self._disk(sandbox, watched)
+                    await self._processes(sandbox, watched)
+            if any(watched.memory for sandbox, watched in self._watched.items() if _active(sandbox)):
+                await self._memory()
+            await asyncio.sleep(max(_PAUSE, 5 * (time.perf_counter() - began)))
+
+    async def _disk(self, sandbox: NamespaceSandbox, watched: _Watched) -> None:
+        used = await asyncio.to_thread(usage, watched.folders)
+        limit = sandbox.limits.disk
+        if used <= limit:
+            watched.highest = limit
+        elif used > watched.highest and sandbox in self._watched:
+            watched.highest = used
+            await sandbox.end_programs(Killed.DISK, f"killed: the sandbox wrote more than its {limit:,} bytes of disk")
+
+    async def _processes(self, sandbox: NamespaceSandbox, watched: _Watched) -> None:
+        refused = sandbox.refused_processes()
+        before, watched.refused = watched.refused, refused
+        if refused is not None and before is not None and refused > before + _BOMB and sandbox.alive:
+            await self._bomb(sandbox)
+
+    async def _bomb(self, sandbox: NamespaceSandbox) -> None:
+        most = sandbox.limits.processes
+        await sandbox.end_programs(
+            Killed.PROCESSES, f"killed: it kept starting more than the sandbox's {most} processes"
+        )
+
+    async def _memory(self) -> None:
+        used = await asyncio.to_thread(resident)
+        for sandbox, watched in list(self._watched.items()):
+            if not watched.memory or not sandbox.alive:
+                continue
+            limit = sandbox.limits.memory
+            memory, processes = used.get(watched.namespace, (0, 0))
+            watched.crowded = watched.crowded + 1 if processes > sandbox.limits.processes else 0
+            if memory > limit:
+                reason = f"killed: the sandbox used more than its {limit:,} bytes of memory"
+                await sandbox.end_programs(Killed.MEMORY, reason)
+            elif watched.crowded > 2:
+                await self._bomb(sandbox)
+
+
+def _active(sandbox: NamespaceSandbox) -> bool:
+    """Whether something runs in it, or was started not long ago and may have left something running."""
+    return sandbox.alive and (sandbox.busy or time.monotonic() - sandbox.touched < _LINGER)
+
+
+def usage(folders: list[Path]) -> int:
+    """Bytes on disk below folders."""
+    total = 0
+    waiting = [str(folder) for folder in folders]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with contextlib.suppress(OSError):
+                    total += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+    return total
+
+
+def resident() -> dict[int, tuple[int, int]]:
+    """Bytes of memory and processes by pid namespace; pages backed by files or shared are not counted."""
+    total: dict[int, tuple[int, int]] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208 - thousands of entries, four times a second
+        if name.isdigit():
+            with contextlib.suppress(OSError, ValueError):
+                namespace = int(os.readlink(f"/proc/{name}/ns/pid")[5:-1])  # noqa: PTH115 - no file stands behind it
+                with open(f"/proc/{name}/statm", "rb") as statm:  # noqa: PTH123 - as above
+                    _, present, shared, *_ = map(int, statm.read().split())
+                memory, processes = total.get(namespace, (0, 0))
+                total[namespace] = memory + (present - shared) * _PAGE, processes + 1
+    return total
