@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from policy_folders import adapter as adapter_folder
+from policy_folders import base as base_weights_folder
 from pydantic import ValidationError
 
 from silva.errors import StoreError, UsageError
@@ -17,6 +20,7 @@ from silva.loops.flywheel.ledger import FILE, Entry, StageLedger
 from silva.loops.flywheel.loop import Loop
 from silva.loops.flywheel.plan import before, stages
 from silva.loops.flywheel.verdict import gain, judge, rates
+from silva.loops.flywheel.weights import playing, trained_from
 from silva.tree import Boundary, Failure, Outcome, Status, Trajectory
 
 SFT: dict[str, Any] = {"source": "expert", "steps": 4}
@@ -145,6 +149,22 @@ def test_the_head_is_the_last_one_promoted_before_a_stage(tmp_path: Path) -> Non
     assert loop.head(by_name["round-2.judge"]) == "flywheel-1"
     assert loop.head(by_name["round-3.rollout"]) == "flywheel-1"
     assert loop.head(by_name["prove-after-3"]) == "flywheel-1"
+
+
+def test_training_goes_on_from_the_registrys_copy_of_an_adapter_beside_what_plays(tmp_path: Path) -> None:
+    base = base_weights_folder(tmp_path / "small")
+    (tmp_path / "named").symlink_to(base, target_is_directory=True)
+    loop = Loop(config(tmp_path / "loop", policy={"base": str(tmp_path / "named"), "method": "lora"}))
+    registry = loop.registry()
+    registry.begin("flywheel", base)
+    version = registry.register("flywheel", adapter_folder(tmp_path / "trained"))
+    played = playing(loop, version.name)
+    policy = trained_from(loop, version.name)
+    assert policy.start is not None and Path(policy.weights).name == "small"
+    said = json.loads((policy.start / "adapter_config.json").read_text(encoding="utf-8"))
+    assert said["base_model_name_or_path"] == "small"
+    assert (Path(played.removeprefix("local:")) / "model.safetensors").is_file()
+    assert playing(loop, version.name) == played and policy.start.is_dir()
 
 
 def test_a_gain_on_every_task_is_proven_and_one_on_few_is_not() -> None:

@@ -79,9 +79,52 @@ def test_one_task_cannot_say_how_tasks_differ() -> None:
 
 
 def test_equal_scores_keep_an_interval() -> None:
-    found = mean([[1.0], [1.0], [1.0]], unit=True)
+    found = mean([[1.0], [1.0], [1.0]], within=(0, 1))
     assert found is not None and found.low is not None
-    assert 0.3 < found.low < 0.6 and found.high == 1.0
+    assert (found.low, found.high) == (pytest.approx(0.025 ** (1 / 3)), 1.0)
+
+
+@pytest.mark.parametrize("change", [0.0, 0.5, -1.0])
+def test_tasks_that_all_change_alike_leave_others_free_to_differ(change: float) -> None:
+    found = mean([[change]] * 20, within=(-1, 1))
+    assert found is not None and found.low is not None and found.high is not None
+    share = 1 - 0.025 ** (1 / 20)  # 0.168
+    assert found.low == pytest.approx(change - share * (change + 1))
+    assert found.high == pytest.approx(change + share * (1 - change))
+
+
+def test_agreement_up_to_rounding_is_agreement() -> None:
+    found = mean([[0.1 + 0.2 - 0.3], [0.0], [0.0]], within=(-1, 1))
+    assert found is not None and found.low is not None and found.low < -0.5
+
+
+def test_tasks_that_agree_on_a_value_of_no_known_range_have_no_interval() -> None:
+    found = mean([[7.0], [7.0], [7.0]])
+    assert found is not None
+    assert (found.value, found.low, found.high) == (7.0, None, None)
+
+
+@pytest.mark.parametrize(("tasks", "otherwise"), [(2, 0.7), (5, 0.4), (20, 0.1), (60, 0.03)])
+def test_intervals_of_agreeing_tasks_miss_the_truth_in_few_draws(tasks: int, otherwise: float) -> None:
+    # Of all tasks a share `otherwise` is repaired (+1), the rest unchanged (0); draws that agree must hold the mean.
+    draw = random.Random(tasks)
+    missed = 0
+    for _ in range(2000):
+        found = mean([[float(draw.random() < otherwise)] for _ in range(tasks)], within=(-1, 1))
+        assert found is not None and found.low is not None and found.high is not None
+        agree = found.value in (0.0, 1.0)
+        missed += agree and not found.low <= otherwise <= found.high
+    assert missed / 2000 <= 0.05 + 0.015
+
+
+@given(st.lists(st.lists(st.floats(-1, 1), max_size=4), min_size=1, max_size=8))
+def test_a_mean_lies_in_its_interval_and_that_in_its_range(values: list[list[float]]) -> None:
+    found = mean(values, within=(-1, 1))
+    if found is None or found.low is None or found.high is None:
+        assert found is None or found.clusters < 2
+        return
+    assert -1 <= found.low <= found.value <= found.high <= 1
+    assert found.low < found.high
 
 
 @pytest.mark.parametrize(("freedom", "value"), [(1, 12.706), (3, 3.182), (5, 2.571), (10, 2.228), (100, 1.984)])

@@ -116,8 +116,10 @@ def test_comparison_is_paired_by_task() -> None:
     assert found.overall.success is not None and found.overall.success.value == pytest.approx(2 / 9)
 
 
-def test_a_run_against_itself_differs_by_nothing(grown: Grown) -> None:
+def test_a_run_against_itself_differs_by_nothing_and_is_not_sure_of_it(grown: Grown) -> None:
     found = compare(grown.trajectories, grown.trajectories, "a", "b")
     assert found.overall.success is not None
-    assert (found.overall.success.value, found.overall.success.low, found.overall.success.high) == (0, 0, 0)
     assert found.overall.tasks == 114
+    share = 1 - 0.025 ** (1 / 114)  # of all tasks that might still differ: 3.2 %
+    assert found.overall.success.value == 0
+    assert (found.overall.success.low, found.overall.success.high) == pytest.approx((-share, share))

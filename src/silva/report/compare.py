@@ -1,7 +1,8 @@
 """Two runs side by side, paired by task.
 
 A difference between runs on the same tasks is far better known than either rate, because what makes a task hard is in
-both. So each task gives one number (its mean in one run less its mean in the other) and the interval is over those.
+both. So each task gives one number (its mean in one run less its mean in the other) and the interval is over those;
+where all tasks agree it tells how far so many tasks bind the others, never that nothing can differ.
 """
 
 from __future__ import annotations
@@ -70,8 +71,11 @@ def _difference(env: str, pairs: list[tuple[TaskSummary, TaskSummary]]) -> Diffe
         tasks=len(pairs),
         left=fmean(a for a, _ in rates) if rates else 0.0,
         right=fmean(b for _, b in rates) if rates else 0.0,
-        success=mean([[b - a] for a, b in rates]),
-        score=mean([[b.score - a.score] for a, b in pairs if a.score is not None and b.score is not None]),
+        success=mean([[b - a] for a, b in rates], within=(-1.0, 1.0)),
+        score=mean(
+            [[b.score - a.score] for a, b in pairs if a.score is not None and b.score is not None],
+            within=(-1.0, 1.0),
+        ),
         better=sum(b > a for a, b in rates),
         worse=sum(b < a for a, b in rates),
     )

@@ -13,12 +13,15 @@ from statistics import NormalDist, fmean
 from silva.tree import Record
 
 _Z = NormalDist().inv_cdf(0.975)
+_ROUNDING = 1e-9
+"""Values that differ by less differ by arithmetic: 0.1 + 0.2 against 0.3."""
 
 
 class Interval(Record, frozen=True, kw_only=True):
     """An estimate with its 95 % interval. `n` counts observations, `clusters` the tasks they belong to.
 
-    `low` and `high` are None when one cluster alone cannot say how clusters differ.
+    `low` and `high` are None when one cluster alone cannot say how clusters differ, or when all agree on a value that
+    might lie anywhere.
     """
 
     value: float
@@ -59,13 +62,18 @@ def proportion(clusters: Sequence[Sequence[bool]]) -> Interval | None:
     return Interval(value=rate, low=low, high=high, n=n, clusters=count)
 
 
-def mean(clusters: Sequence[Sequence[float]], *, unit: bool = False) -> Interval | None:
+def mean(clusters: Sequence[Sequence[float]], *, within: tuple[float, float] | None = None) -> Interval | None:
     """A mean with its 95 % interval from the cluster-robust variance (Student's t on `clusters - 1`); None if empty.
+
+    Where all tasks agree the variance says nothing, and the interval is the agreement's: had more than a share `q` of
+    all tasks said otherwise, so many would agree in fewer than 2.5 % of draws (Clopper and Pearson 1934 for 0 of
+    `clusters`: `(1 - q)^clusters = 0.025`), and those that do lie at worst at an end of the range. With no range known
+    they may lie anywhere, and there is no interval.
 
     Args:
         clusters: per task, the value of each attempt. Empty ones are ignored.
-        unit: the values lie in [0, 1]: the interval is cut there, and where all values agree (so that the variance says
-            nothing) it is Wilson's with each task counted once.
+        within: the range the values cannot leave, such as (0, 1) for scores and (-1, 1) for their differences: the
+            interval is cut there.
     """
     filled = [cluster for cluster in clusters if cluster]
     n, count = sum(map(len, filled)), len(filled)
@@ -75,9 +83,14 @@ def mean(clusters: Sequence[Sequence[float]], *, unit: bool = False) -> Interval
     if count < 2:
         return Interval(value=value, low=None, high=None, n=n, clusters=count)
     margin = student(count - 1) * sqrt(_robust_variance(filled, value, n))
-    low, high = value - margin, value + margin
-    if unit:
-        low, high = (max(0.0, low), min(1.0, high)) if margin > 0 else _wilson(value, count)
+    agree = margin <= _ROUNDING * max(1.0, abs(value))
+    if within is None:
+        low, high = (None, None) if agree else (value - margin, value + margin)
+    else:
+        least, most = within
+        value = min(max(value, least), most)  # by rounding alone it can lie beyond
+        low, high = _agreement(value, least, most, count) if agree else (value - margin, value + margin)
+        low, high = max(least, low), min(most, high)
     return Interval(value=value, low=low, high=high, n=n, clusters=count)
 
 
@@ -123,6 +136,11 @@ def _design_effect(clusters: Sequence[Sequence[bool]], rate: float, n: int) -> f
 def _robust_variance(clusters: Sequence[Sequence[float]], value: float, n: int) -> float:
     count = len(clusters)
     return count / (count - 1) * sum((sum(c) - value * len(c)) ** 2 for c in clusters) / n**2
+
+
+def _agreement(value: float, least: float, most: float, count: int) -> tuple[float, float]:
+    otherwise = 1 - 0.025 ** (1 / count)
+    return value - otherwise * (value - least), value + otherwise * (most - value)
 
 
 def _wilson(rate: float, n: float) -> tuple[float, float]:

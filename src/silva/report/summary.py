@@ -156,7 +156,7 @@ def _summary(everything: list[Trajectory], env: str, null: float | None, envs: t
         by_task[trajectory.env, trajectory.task_id].append(trajectory)
     clusters = list(by_task.values())
     verdicts = [[t.outcome.success for t in cluster if t.outcome.success is not None] for cluster in clusters]
-    score = mean([[t.outcome.score for t in c if t.outcome.score is not None] for c in clusters], unit=True)
+    score = mean([[t.outcome.score for t in c if t.outcome.score is not None] for c in clusters], within=(0.0, 1.0))
     usage = sum((t.usage for t in attempts), NO_USAGE)
     seconds = [max(0.0, t.finished - t.started) for t in attempts]
     return Summary(
@@ -171,7 +171,9 @@ def _summary(everything: list[Trajectory], env: str, null: float | None, envs: t
         score=score,
         null=null,
         lift=score.shifted(-null) if score is not None and null is not None else None,
-        safety=mean([[t.outcome.safety for t in c if t.outcome.safety is not None] for c in clusters], unit=True),
+        safety=mean(
+            [[t.outcome.safety for t in c if t.outcome.safety is not None] for c in clusters], within=(0.0, 1.0)
+        ),
         passes=passes(verdicts),
         failures=_failures(attempts),
         turns=_spread([t.turns for t in attempts]),

@@ -63,18 +63,8 @@ def judge(left: Iterable[Trajectory], right: Iterable[Trajectory], left_name: st
 
 
 def gain(differences: Sequence[float]) -> Interval | None:
-    """The mean difference with its 95 % interval by Student's t, kept within [-1, 1]; where all tasks agree, so that
-    their variance says nothing, it is Wilson's with each task counted once. None without tasks."""
-    half = mean([[(difference + 1) / 2] for difference in differences], unit=True)
-    if half is None:
-        return None
-    return Interval(
-        value=2 * half.value - 1,
-        low=None if half.low is None else 2 * half.low - 1,
-        high=None if half.high is None else 2 * half.high - 1,
-        n=half.n,
-        clusters=half.clusters,
-    )
+    """The mean difference with its 95 % interval, see `silva.report.interval.mean`. None without tasks."""
+    return mean([[difference] for difference in differences], within=(-1.0, 1.0))
 
 
 def rates(attempts: Iterable[Trajectory]) -> dict[str, float]:
