@@ -125,3 +125,12 @@ async def test_the_last_answer_in_tags_counts(pool_of):
         right = (await env.expert()).text
         await env.step(assistant(f"I first thought <answer>0</answer> but it is {right}"))
         assert (await env.evaluate()).score == 1.0
+
+
+async def test_the_expert_of_text_games_takes_from_what_another_thing_is_called_after(pool_of):
+    # Beside the locker stands a type K locker: asked to take from "locker", the game wants to know which, for ever.
+    async with pool_of("textworld") as pool, pool.lease() as env:
+        task = next(task for task in await pool.tasks("train", limit=20) if task.id == "textworld/medium/1003")
+        *turns, evaluation = await walk(env, task, 0)
+        assert evaluation.success and evaluation.score == 1.0
+        assert not any("Which do you mean" in message.text for turn in turns for message in turn.messages)

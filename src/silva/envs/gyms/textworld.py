@@ -3,6 +3,9 @@
     task (size, seed) ─▶ make_game, compile_game (once, kept in a cache folder) ─▶ commands ─▶ score / max_score
 
 The expert is TextWorld's own policy for the state the game is in. A message without a call gives up.
+
+Where one thing is called `chest` and another `type K chest`, the game may ask which chest is meant, and no answer names
+the first: TextWorld's policy says `take key from chest` for ever. Such a thing is taken without saying from where.
 """
 
 from __future__ import annotations
@@ -38,8 +41,16 @@ _ACT = Tool(
     parameters={"type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]},
 )
 _WANTED = textworld.EnvInfos(
-    objective=True, description=True, won=True, lost=True, score=True, max_score=True, policy_commands=True
+    objective=True,
+    description=True,
+    won=True,
+    lost=True,
+    score=True,
+    max_score=True,
+    policy_commands=True,
+    entities=True,
 )
+_TAKE = re.compile(r"take (.+) from (.+)")
 
 
 class TextWorld:
@@ -104,7 +115,8 @@ class TextWorld:
     async def expert(self) -> Message:
         """The next command of a winning policy from the present state."""
         commands = self._state["policy_commands"]
-        return assistant("", call("act", {"command": commands[0] if commands else "look"}))
+        command = _understood(commands[0], self._state["entities"]) if commands else "look"
+        return assistant("", call("act", {"command": command}))
 
     async def null(self) -> Message:
         """Give up."""
@@ -137,6 +149,21 @@ def game_file(size: str, seed: int) -> Path:
         except OSError:  # another host made the same game meanwhile
             shutil.rmtree(made)
     return folder / "game.z8"
+
+
+def _understood(command: str, names: Iterable[str]) -> str:
+    """The command as the game understands it: without the place it takes from, where other things are called by that
+    name too and none by that of what is taken."""
+    said = _TAKE.fullmatch(command)
+    if said is None:
+        return command
+    known = [(name.lower(), set(name.lower().split())) for name in names]
+
+    def several(thing: str) -> bool:
+        thing = thing.lower()
+        return any(name != thing and set(thing.split()) <= words for name, words in known)
+
+    return f"take {said[1]}" if several(said[2]) and not several(said[1]) else command
 
 
 def _tidy(text: str) -> str:
