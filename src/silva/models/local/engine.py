@@ -1,7 +1,7 @@
 """Continuous batching: requests join and leave the batch between two steps, in one thread that owns the network.
 
     waiting ─ admit: copy a kept beginning, read the rest ─▶ row of the cache ─ step, step, … ─▶ done: row kept, hole
-    filled
+    filled. A prompt that is known but for its last id joins the next step without a reading of its own.
 
 Rows in use are always the first ones, so a step works on plain slices; when one leaves, the last moves into its place.
 A request is admitted only if the longest possible rows of all in flight fit the memory bound.
@@ -161,6 +161,11 @@ class Engine:
 
     def _turn(self) -> None:
         self._admit()
+        while self._reading is not None and self._reading.read == len(self._reading.prompt) - 1:
+            # Its last id alone is left, which the next step reads too: attempts at one prompt join at once.
+            self._running.append(self._reading)
+            self._reading = None
+            self._admit()
         if self._reading is not None:
             self._read(self._reading)
         if self._running:
@@ -226,7 +231,8 @@ class Engine:
     def _step(self) -> None:
         lengths = [len(job.prompt) + len(job.ids) - 1 for job in self._running]
         self._reserve(len(self._running), max(lengths) + 1)
-        last, adapters = [job.ids[-1] for job in self._running], [job.adapter for job in self._running]
+        last = [(job.ids or job.prompt)[-1] for job in self._running]
+        adapters = [job.adapter for job in self._running]
         self._choose(self.network.step(self._cache, last, lengths, adapters), self._running)
 
     def _choose(self, logits: torch.Tensor, jobs: list[Job]) -> None:
