@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from under_load import Load, completed, versions_kept
 
-from silva.models.scripted import tokens
 from silva.models.serving import ChatApp, ChatRequest, Exchange, Refusal, ServerThread
 from silva.models.serving.chat import ChatReply
 
@@ -59,12 +58,7 @@ class Versioned(ChatApp):
             raise Refusal(404, "no such model")
         version = body["model"] if body["model"] in self.adapters else self.version
         text = await self._said(version)
-        ids = [*text.encode(), tokens.END]
-        choice = {"index": 0, "text": "", "token_ids": ids, "prompt_token_ids": body["prompt"], "finish_reason": "stop"}
-        choice["logprobs"] = {"token_logprobs": [-0.1] * len(ids)}
-        usage = {"prompt_tokens": len(body["prompt"]), "completion_tokens": len(ids)}
-        fingerprint = f"digest-of-{version}"
-        said = {"model": body["model"], "system_fingerprint": fingerprint, "choices": [choice], "usage": usage}
+        said = completed(body, text, f"digest-of-{version}")
         if not body.get("stream"):
             await exchange.send(200, json.dumps(said).encode())
             return
@@ -91,49 +85,15 @@ def versioned() -> Iterator[Callable[..., list[tuple[Versioned, str]]]]:
         yield start
 
 
-class Load:
-    """Clients in a closed loop, each in a rollout of its own; what went wrong for them is in `failed`."""
+def load_on(gateway: Any, token: str) -> Load:
+    """Clients that never rest; every other turn is streamed."""
 
-    def __init__(self, gateway: Any, token: str, clients: int) -> None:
-        self.failed: list[str] = []
-        self.answered = 0
-        self._over = threading.Event()
-        self._threads = [threading.Thread(target=self._client, args=(gateway, token, n)) for n in range(clients)]
+    def ask(number: int, turn: int) -> str:
+        asked = {"model": "scripted", "messages": [{"role": "user", "content": f"{number}: {turn}"}]}
+        answer = gateway.chat(token, {**asked, "stream": bool(turn % 2)}, rollout=f"client-{number}")
+        return answer.text if answer.status_code != 200 or "error" in answer.text else ""
 
-    def _client(self, gateway: Any, token: str, number: int) -> None:
-        for turn in itertools.count():
-            if self._over.is_set():
-                return
-            asked = {"model": "scripted", "messages": [{"role": "user", "content": f"{number}: {turn}"}]}
-            answer = gateway.chat(token, {**asked, "stream": bool(turn % 2)}, rollout=f"client-{number}")
-            if answer.status_code != 200 or "error" in answer.text:
-                self.failed.append(answer.text)
-            self.answered += 1
-
-    def more(self, count: int) -> None:
-        """Return once so many more were answered."""
-        wanted = self.answered + count
-        while self.answered < wanted and any(thread.is_alive() for thread in self._threads):
-            threading.Event().wait(0.005)
-
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join(30)
-
-
-def versions_kept(gateway: Any) -> dict[str, set[str]]:
-    """For every version a node carries, the versions that say so themselves."""
-    found: dict[str, set[str]] = {}
-    for node in gateway.nodes():
-        if node.message.role == "assistant":
-            found.setdefault(node.policy_version, set()).add(node.message.text.partition(" ")[0])
-    return found
+    return Load(ask)
 
 
 def admin(gateway: Any, what: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -150,7 +110,7 @@ def test_weights_changed_in_place_fail_nothing_and_every_node_says_who_answered(
     backends = [{"url": url, "model": "scripted"} for _, url in models]
     gateway = serve(*backends, route={"version": "v0"})
     token = gateway.open_run()
-    with Load(gateway, token, 6) as load:
+    with load_on(gateway, token) as load:
         for number in range(1, 4):
             load.more(20)
             admin(gateway, "pause")
@@ -162,7 +122,7 @@ def test_weights_changed_in_place_fail_nothing_and_every_node_says_who_answered(
             assert admin(gateway, "resume")["paused"] is False
         load.more(20)
     assert load.failed == []
-    assert versions_kept(gateway) == {name: {name} for name in ("v0", "v1", "v2", "v3")}
+    assert versions_kept(gateway.nodes()) == {name: {name} for name in ("v0", "v1", "v2", "v3")}
 
 
 def test_adapters_change_the_version_under_load_and_every_node_says_who_answered(versioned: Any, serve: Any) -> None:
@@ -170,7 +130,7 @@ def test_adapters_change_the_version_under_load_and_every_node_says_who_answered
     backends = [{"url": url, "model": "scripted", "kind": "silva"} for _, url in models]
     gateway = serve(*backends, route={"renderer": "scripted", "version": "v0", "health": {"every": 0.05}})
     token = gateway.open_run()
-    with Load(gateway, token, 6) as load:
+    with load_on(gateway, token) as load:
         for name in ("step-1", "step-2", "step-1"):
             load.more(20)
             assert admin(gateway, "swap", {"version": name, "adapter": f"adapters/{name}"})["version"] == name
@@ -180,7 +140,7 @@ def test_adapters_change_the_version_under_load_and_every_node_says_who_answered
                 assert said.startswith(name), "asked after the swap was answered"
         load.more(20)
     assert load.failed == []
-    kept = versions_kept(gateway)
+    kept = versions_kept(gateway.nodes())
     assert kept.pop("digest-of-v0") == {"v0"}
     assert kept == {"step-1": {"step-1"}, "step-2": {"step-2"}}
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from silva.cli.config import load, render
+from silva.cli.serving import told_admin_token
 
 app = typer.Typer(add_completion=False)
 
@@ -66,9 +67,14 @@ def _route(text: str) -> tuple[str, dict[str, Any]]:
         raise UsageError(f"--model {text!r}: write NAME=SPEC, the name without dots (others: a config file)")
     if spec == "local":
         return name, {"backends": [{"provider": "local"}], "renderer": "local"}
+    if spec.startswith("local:") and spec != "local:":
+        return name, {"backends": [{"provider": "local", "weights": spec.removeprefix("local:")}]}
     if spec.startswith(("http://", "https://")):
         return name, _remote(text, spec)
-    raise UsageError(f"--model {text!r}: possible are NAME=local and NAME=http://HOST:PORT/v1#NAME; else a config file")
+    raise UsageError(
+        f"--model {text!r}: possible are NAME=local, NAME=local:FOLDER and NAME=http://HOST:PORT/v1#NAME; else a "
+        "config file"
+    )
 
 
 def _remote(text: str, spec: str) -> dict[str, Any]:
@@ -95,15 +101,12 @@ def _remote(text: str, spec: str) -> dict[str, Any]:
 
 
 def _serve(settings: Any, token_file: Path | None, run: str | None) -> None:
-    from silva.models.gateway.serve import admin_token, serve_gateway, write_secret
+    from silva.models.gateway.serve import serve_gateway
     from silva.models.serving.server import bind
 
-    token, drawn = admin_token(settings)
-    if token_file is not None:
-        write_secret(token_file, token)
-    elif drawn:
-        sys.stderr.write(f"admin token (shown this once; --admin-token-file keeps it): {token}\n")
-    serve_gateway(settings, bind(settings.listen.host, settings.listen.port), token, _say, run)
+    listen = settings.listen
+    token = told_admin_token(listen.host, listen.admin_token_env, token_file)
+    serve_gateway(settings, bind(listen.host, listen.port), token, _say, run)
 
 
 def _say(text: str) -> None:

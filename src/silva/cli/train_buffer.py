@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from silva.cli.config import load, render
+from silva.cli.serving import told_admin_token
 
 
 def buffer(
@@ -64,16 +65,12 @@ def buffer(
 
 
 def _serve(settings: Any, token_file: Path | None) -> None:
-    from silva.models.gateway.serve import write_secret
     from silva.models.serving.server import bind
-    from silva.train.buffer.serve import admin_token, serve_buffer
+    from silva.train.buffer.serve import serve_buffer
 
-    token, drawn = admin_token(settings)
-    if token_file is not None:
-        write_secret(token_file, token)
-    elif drawn:
-        sys.stderr.write(f"admin token (shown this once; --admin-token-file keeps it): {token}\n")
-    serve_buffer(settings, bind(settings.listen.host, settings.listen.port), token, _say)
+    listen = settings.listen
+    token = told_admin_token(listen.host, listen.admin_token_env, token_file)
+    serve_buffer(settings, bind(listen.host, listen.port), token, _say)
 
 
 def _status(folder: Path, as_json: bool) -> None:

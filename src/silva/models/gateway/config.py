@@ -73,7 +73,9 @@ class ProcessBackends(Section):
 
 
 class LocalBackends(Section):
-    """The bundled model, `silva models serve local`, started and stopped by load like any other local process.
+    """The bundled model, `silva models serve local`, started and stopped by load like any other local process; or, with
+    `weights`, the llama of a folder in Hugging Face form, under the folder's name. The folder is also the route's
+    renderer where none is named.
 
     `engine`: `torch` computes here, `vllm` on a GPU by the vLLM of the interpreter `engine_python` ("": Silva's own).
     """
@@ -84,6 +86,7 @@ class LocalBackends(Section):
     target: int = Field(default=32, ge=1)
     idle: float = Field(default=300.0, gt=0)
     threads: int | None = Field(default=None, ge=1)
+    weights: Path | None = None
     adapters: Path | None = None
     engine: Literal["torch", "vllm"] = "torch"
     engine_python: str = ""

@@ -205,9 +205,7 @@ class Routes:
 
 def _renderer(name: str, route: Route) -> Renderer | None:
     """What writes the prompts of a model whose backends take ids."""
-    source = route.renderer
-    if not source and all(isinstance(backend, LocalBackends) for backend in route.backends):
-        source = LOCAL
+    source = route.renderer or _weights(route)
     if source:
         return open_renderer(source, options=dict(route.template), keep_history=route.keep_history)
     kinds = {"silva" if isinstance(backend, LocalBackends) else backend.kind for backend in route.backends}
@@ -217,6 +215,16 @@ def _renderer(name: str, route: Route) -> Renderer | None:
             f"models.{name}.renderer: the folder with tokenizer.json and the chat template"
         )
     return None
+
+
+def _weights(route: Route) -> str:
+    """The weights that all backends of a route serve here, which have tokenizer and template beside them; "" where
+    there are others."""
+    served = {
+        (LOCAL if backend.weights is None else str(backend.weights)) if isinstance(backend, LocalBackends) else ""
+        for backend in route.backends
+    }
+    return served.pop() if len(served) == 1 else ""
 
 
 async def _nothing() -> None:

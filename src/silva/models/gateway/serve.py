@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import signal
 import socket
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from silva.collecting import collect_seldom
 from silva.errors import UsageError
@@ -19,33 +16,13 @@ from silva.models.gateway.config import GatewayConfig
 from silva.models.gateway.gateway import Gateway
 from silva.models.gateway.keeper import Keeper
 from silva.models.gateway.problem import Problem
-from silva.models.serving.server import is_loopback, serve_forever, url_of
+from silva.models.serving.server import serve_forever, url_of
 
 WINDOW_MS = 0.0
 """The journal does not gather turns before it writes: what comes while it writes is the next batch."""
 
 SWITCH_SECONDS = 0.0005
 """How long the journal's and the compactor's threads may keep the loop waiting: a tenth of Python's own bound."""
-
-
-def admin_token(config: GatewayConfig) -> tuple[str, bool]:
-    """The token of the admin routes, and whether it was drawn now.
-
-    Raises:
-        UsageError: a variable is named but not set, or other machines could come in and none is named.
-    """
-    name = config.listen.admin_token_env
-    if name:
-        token = os.environ.get(name)
-        if not token:
-            raise UsageError(f"listen.admin_token_env names ${name}, which is not set: put the admin token there")
-        return token, False
-    if not is_loopback(config.listen.host):
-        raise UsageError(
-            f"serving on {config.listen.host} lets other machines in: put an admin token into an environment variable"
-            " and name it in listen.admin_token_env"
-        )
-    return secrets.token_urlsafe(24), True
 
 
 def serve_gateway(
@@ -109,17 +86,3 @@ def program_variables(where: str, key: str, run: str, rollout: str = "") -> dict
         "ANTHROPIC_BASE_URL": urls["anthropic_base_url"],
         "ANTHROPIC_API_KEY": key,
     }
-
-
-def write_secret(path: Path, text: str) -> None:
-    """Write a file that only its owner may read.
-
-    Raises:
-        UsageError: it cannot be written.
-    """
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise UsageError(f"{path} cannot be written: {error.strerror}; choose another place") from error

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-import os
-import secrets
 import signal
 import socket
 from collections.abc import Callable
 from pathlib import Path
 
-from silva.errors import UsageError
-from silva.models.serving.server import is_loopback, serve_forever, url_of
+from silva.models.serving.server import serve_forever, url_of
 from silva.train.buffer.app import BufferApp
 from silva.train.buffer.client import VARIABLES
 from silva.train.buffer.config import BufferConfig
 from silva.train.buffer.jobs import Jobs
-
-
-def admin_token(config: BufferConfig) -> tuple[str, bool]:
-    """The token that opens jobs, and whether it was drawn now.
-
-    Raises:
-        UsageError: a variable is named but not set, or other machines could come in and none is named.
-    """
-    name = config.listen.admin_token_env
-    if name:
-        token = os.environ.get(name)
-        if not token:
-            raise UsageError(f"listen.admin_token_env names ${name}, which is not set: put the admin token there")
-        return token, False
-    if not is_loopback(config.listen.host):
-        raise UsageError(
-            f"serving on {config.listen.host} lets other machines in: put an admin token into an environment variable"
-            " and name it in listen.admin_token_env"
-        )
-    return secrets.token_urlsafe(24), True
 
 
 def buffer_app(config: BufferConfig, token: str, started: Callable[[Jobs], None] = lambda jobs: None) -> BufferApp:

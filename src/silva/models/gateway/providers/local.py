@@ -1,4 +1,5 @@
-"""The bundled model as a backend: `silva models serve local`, started and stopped by load like any other process."""
+"""The bundled model, or that of a folder, as a backend: `silva models serve local [--weights FOLDER]`, started and
+stopped by load like any other process."""
 
 from __future__ import annotations
 
@@ -13,6 +14,8 @@ from silva.models.gateway.providers.scaling import Scaling
 from silva.models.gateway.providers.worker import Command
 from silva.models.gateway.routing.fleet import Fleet
 from silva.models.local import MODEL
+from silva.models.local.checkpoint import read_architecture, weight_files
+from silva.models.local.weights import packed_weights, require, served_name
 
 TOKEN_ENV = "SILVA_CHILD_TOKEN"
 
@@ -21,11 +24,14 @@ START_SECONDS = 300.0
 
 
 class LocalProvider(ProcessProvider):
-    """The bundled model's processes.
+    """The local model's processes.
 
     Args:
         name: what its backends are called, before their numbers.
         chosen: what the configuration says of them.
+
+    Raises:
+        UsageError: the folder of weights has a name that cannot stand in a request.
     """
 
     def __init__(self, name: str, chosen: LocalBackends) -> None:
@@ -33,6 +39,8 @@ class LocalProvider(ProcessProvider):
         arguments += ["--token-env", TOKEN_ENV]
         if chosen.threads is not None:
             arguments += ["--threads", str(chosen.threads)]
+        if chosen.weights is not None:
+            arguments += ["--weights", str(chosen.weights)]
         if chosen.adapters is not None:
             arguments += ["--adapters", str(chosen.adapters)]
         if chosen.engine != "torch":
@@ -43,26 +51,30 @@ class LocalProvider(ProcessProvider):
         command = Command(
             arguments=tuple(arguments),
             kind="silva" if chosen.engine == "torch" else "vllm",
-            model=MODEL,
+            model=MODEL if chosen.weights is None else served_name(chosen.weights),
             health="/healthz" if chosen.engine == "torch" else "/health",
             token_env=TOKEN_ENV,
             start_seconds=START_SECONDS,
             variables={"PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))},
         )
         super().__init__(name, command, Scaling(chosen.least, chosen.most, chosen.target, chosen.idle))
+        self._chosen = chosen
 
     async def start(self, fleet: Fleet) -> None:
         """Begin.
 
         Raises:
             MissingError: a package the model needs is not installed.
+            UsageError: the folder holds no model that can be served.
         """
-        await asyncio.to_thread(_require)
+        await asyncio.to_thread(_require, self._chosen)
         await super().start(fleet)
 
 
-def _require() -> None:
-    from silva.models.local.weights import packed_weights, require
-
-    packed_weights()
+def _require(chosen: LocalBackends) -> None:
+    if chosen.weights is None:
+        packed_weights()
+    elif chosen.engine == "torch":
+        read_architecture(chosen.weights)
+        weight_files(chosen.weights)
     require("torch", "safetensors", "tokenizers")

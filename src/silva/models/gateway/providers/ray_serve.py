@@ -17,6 +17,7 @@ import os
 import socket
 import time
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import quote
 
 import aiohttp
@@ -261,7 +262,8 @@ def find_dashboard(address: str) -> str:
     began = time.monotonic()
     ours = not ray.is_initialized()
     try:
-        context = ray.init(address=address, ignore_reinit_error=True, log_to_driver=False, configure_logging=False)
+        options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
+        context: Any = ray.init(address=address, ignore_reinit_error=True, **options)
     except (ConnectionError, RuntimeError, ValueError) as fault:
         raise _nobody(address) from fault
     found = context.address_info.get("webui_url")
