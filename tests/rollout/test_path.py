@@ -5,7 +5,8 @@ import pytest
 from silva.envs.protocol import Observation
 from silva.rollout.agent import Turn
 from silva.rollout.path import Diverged, Path
-from silva.tree import Author, Node, Tokens, Tree, assistant, user
+from silva.train.samples import samples
+from silva.tree import Author, InexactTokensError, Node, Tokens, Tree, assistant, seen_ids, token_walk, user
 
 
 class Memory:
@@ -123,3 +124,36 @@ async def test_a_rewritten_context_restarts_the_ids_and_says_so():
     await path.finish()
     last = memory.nodes[-1]
     assert last.tokens.ids == (1, 5, 9) and last.attributes["tokens"] == "restart"
+
+
+async def test_a_turn_whose_backend_did_not_say_what_it_saw_is_marked_and_refused_by_name():
+    memory = Memory()
+    path = path_on(memory)
+    path.observe(said("q"), 0.0)
+    path.act(Turn(message=assistant("a"), tokens=Tokens(ids=(7, 8), sampled=2, logprobs=(-1.0, -1.0)), model="m"), 0.0)
+    path.observe(said("r"), 0.0)
+    whole = Tokens(ids=(9,), sampled=1, logprobs=(-1.0,))
+    path.act(Turn(message=assistant("b"), tokens=whole, prompt_ids=(1, 7, 8, 3)), 0.0)
+    await path.finish()
+    first, second = (node for node in memory.nodes if node.author is Author.POLICY)
+    assert first.tokens.ids == (7, 8) and first.attributes["tokens"] == "completion"
+    assert second.tokens.ids == (1, 7, 8, 3, 9) and second.attributes["tokens"] == "restart", "nothing stands twice"
+    assert seen_ids(memory.nodes) == [1, 7, 8, 3, 9] == list(token_walk(memory.nodes).ids)
+    for read in (token_walk, samples):
+        with pytest.raises(InexactTokensError, match=rf"node {first.id[:12]} .*model m.* has no prompt ids"):
+            read(memory.nodes[:2])
+
+
+@pytest.mark.parametrize("marked", [True, False])
+async def test_a_resumed_path_knows_no_more_of_what_was_seen_than_is_stored(marked: bool):
+    tokens = Tokens(ids=(7,), sampled=1, logprobs=(-1.0,)) if marked else None
+    whole = Memory()
+    path = path_on(whole)
+    path.observe(said("q"), 0.0)
+    path.act(Turn(message=assistant("a"), tokens=tokens), 0.0)
+    await path.finish()
+    again = path_on(Memory(), "0.0", {n.id for n in whole.nodes}, whole.nodes)
+    again.observe(said("q"), 0.0)
+    again.remember(again.remembered)
+    again.act(Turn(message=assistant("b"), tokens=Tokens(ids=(9,), sampled=1), prompt_ids=(1, 7)), 0.0)
+    assert again.leaf.tokens.ids == (1, 7, 9) and again.leaf.attributes["tokens"] == "restart"

@@ -105,6 +105,8 @@ class _Loader(yaml.SafeLoader):
 def _mapping(loader: yaml.SafeLoader, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
     seen: set[str] = set()
     for key, _ in node.value:
+        if key.tag == "tag:yaml.org,2002:bool":  # a key is a word, `on` too
+            key.tag = "tag:yaml.org,2002:str"
         if key.value in seen:
             raise yaml.MarkedYAMLError(problem=f"key {key.value!r} stands twice", problem_mark=key.start_mark)
         seen.add(key.value)

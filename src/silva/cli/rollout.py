@@ -37,6 +37,7 @@ def rollout(
         str | None,
         typer.Option(help="Exact ids for expert or null turns: local, scripted or a model's folder (form: --agent)."),
     ] = None,
+    on: Annotated[str | None, typer.Option(help="Where episodes are played: local, or ray (see ray.address).")] = None,
     lake: Annotated[str | None, typer.Option(help="Folder or object-store URL.", envvar="SILVA_LAKE")] = None,
     pool: Annotated[int | None, typer.Option(help="Episodes in flight.")] = None,
     group: Annotated[int | None, typer.Option(help="Rollouts of each task.")] = None,
@@ -63,6 +64,7 @@ def rollout(
         "policy": policy,
         "agent": agent,
         "renderer": renderer,
+        "on": on,
         "lake": lake,
         "pool": pool,
         "group": group,
@@ -92,19 +94,24 @@ def _dry_run(settings: Any, as_json: bool) -> None:
     from silva.rollout.slots import slots
     from silva.rollout.tasks import choose_tasks
 
-    async def chosen() -> list[Any]:
+    async def chosen() -> tuple[list[Any], str]:
+        if settings.on == "ray":
+            from silva.rollout.on_ray.crew import open_crew
+
+            async with open_crew(settings, most=1) as crew:
+                return await choose_tasks(settings.tasks, crew.pools), str(crew)
         registry = Registry.load()
         pools = {name: host_pool(name, registry.entry(name), settings) for name in settings.env}
         try:
             for pool in pools.values():
                 await pool.__aenter__()
-            return await choose_tasks(settings.tasks, pools)
+            return await choose_tasks(settings.tasks, pools), "this machine"
         finally:
             for pool in pools.values():
                 await pool.__aexit__(None, None, None)
 
-    tasks = asyncio.run(chosen())
-    planned = plan(settings, tasks, slots(settings.run, tasks, settings.group, settings.seed))
+    tasks, where = asyncio.run(chosen())
+    planned = plan(settings, tasks, slots(settings.run, tasks, settings.group, settings.seed), where)
     if as_json:
         sys.stdout.write(json.dumps({"plan": planned, "config": settings.model_dump(mode="json")}, indent=2) + "\n")
         return

@@ -53,6 +53,9 @@ def samples(
     temperature: Annotated[float, typer.Option(min=0.0, help="At which the turns were drawn (prime-rl).")] = 1.0,
     objective: Annotated[str, typer.Option(help="rl or ce, the loss to write for (prime-rl).")] = "rl",
     margin: Annotated[float, typer.Option(min=0.0, help="How far apart a pair's rewards lie (trl-dpo).")] = 0.0,
+    on: Annotated[str, typer.Option(help="Who reads: local, or ray, the workers of a Ray cluster.")] = "local",
+    ray_address: Annotated[str, typer.Option(help="HOST:PORT of the cluster; auto as `ray start` left it.")] = "auto",
+    ray_workers: Annotated[int | None, typer.Option(min=1, help="Among so many; as many as there are CPUs.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
@@ -60,7 +63,7 @@ def samples(
     the model saw and drew; a trajectory that does not have them is refused by name."""
     from silva.errors import UsageError
     from silva.lake import Lake, default_location, parse
-    from silva.train.lake_samples import collect
+    from silva.train.lake_samples import collect, each_in_turn
     from silva.train.stretch import Reading
     from silva.train.truncation import Fitted, fit
     from silva.train.writers import Options, find, ready, write
@@ -80,6 +83,7 @@ def samples(
     objective_: Any = _one_of("--objective", objective, "rl", "ce")
     if advantages is not None:
         _one_of("--advantages", advantages, "mean", "mean_std", "leave_one_out")
+    ray = _ray(ray_address, ray_workers) if _one_of("--on", on, "local", "ray") == "ray" else None
     condition = parse(where) if where else None
     with Lake.open(lake or default_location(), mode="read", version=version) as opened:
         chosen: list[Any] = []
@@ -90,7 +94,12 @@ def samples(
             chosen += found
         if not chosen:
             raise UsageError("no trajectory meets the conditions; nothing was written")
-        read = collect(opened, chosen, reading, inexact=inexact_, failed=failed)
+        read_by: Any = each_in_turn
+        if ray is not None:
+            from silva.train.ray_samples import RayReader
+
+            read_by = RayReader(ray=ray, location=opened.location, version=version)
+        read = collect(opened, chosen, reading, inexact=inexact_, failed=failed, read=read_by)
     fitted = Fitted(samples=read.samples) if limit is None else fit(read.samples, limit, overlong_)
     made = list(fitted.samples)
     alike = 0
@@ -145,6 +154,13 @@ def _one_of(option: str, value: str, *known: str) -> Any:
     if value not in known:
         raise UsageError(f"{option} {value!r}: give {', '.join(known[:-1])} or {known[-1]}")
     return value
+
+
+def _ray(address: str, workers: int | None) -> Any:
+    from silva.cli.config import load
+    from silva.rollout.config import RayConfig
+
+    return load(RayConfig, None, [f"address={json.dumps(address)}", f"workers={json.dumps(workers)}"])
 
 
 def _scored(made: list[Any], baseline: str) -> tuple[list[Any], int]:

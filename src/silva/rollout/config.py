@@ -82,6 +82,24 @@ class ProgramConfig(Section):
     pass_variables: tuple[str, ...] = ()
 
 
+class RayConfig(Section):
+    """The Ray cluster of `on: ray`. `address`: HOST:PORT, or `auto` for the one that $RAY_ADDRESS names or this machine
+    is in; `workers`: processes that play episodes, each with hosts of its own, the pool shared out among them (None:
+    one on every node with room); `cpus` that each reserves; `start_timeout`: seconds to find room and start in."""
+
+    address: str = "auto"
+    workers: int | None = Field(default=None, ge=1)
+    cpus: float = Field(default=1.0, gt=0)
+    start_timeout: float = Field(default=120.0, gt=0)
+
+    @field_validator("address")
+    @classmethod
+    def _of_a_cluster(cls, value: str) -> str:
+        if value == "auto" or re.fullmatch(r"[^\s/]+:\d{1,5}", value):
+            return value
+        raise ValueError(f"address {value!r}: auto or HOST:PORT, run on a machine of the cluster")
+
+
 PROGRAM = "program:"
 """How an agent that is a program is written."""
 
@@ -94,7 +112,9 @@ class RolloutConfig(Section):
     """One rollout: environments, a policy, and how many episodes at once. A run without a name gets the time.
 
     `renderer` gives the turns of the expert or the null policy exact ids, written by the tokenizer and template that it
-    names (`local`, `scripted`, or a model's folder) in the form of `agent`, `tools` or `react`.
+    names (`local`, `scripted`, or a model's folder) in the form of `agent`, `tools` or `react`. `on` says where
+    episodes are played: on this machine, or on the workers of a Ray cluster; the lake stays here. `slips` is the share
+    of the expert's turns at which another action is taken (see `silva.rollout.policies`).
     """
 
     run: str = Field(default_factory=_by_the_clock)
@@ -103,6 +123,9 @@ class RolloutConfig(Section):
     policy: Literal["model", "expert", "null"] = "model"
     agent: str = "tools"
     renderer: str = ""
+    slips: float = Field(default=0.0, ge=0, lt=1)
+    on: Literal["local", "ray"] = "local"
+    ray: RayConfig = RayConfig()
     lake: str = "lake"
     pool: int = Field(default=16, ge=1, le=100_000)
     group: int = Field(default=1, ge=1)
@@ -155,6 +178,20 @@ class RolloutConfig(Section):
             raise ValueError("renderer: say with agent in which form actions are written, tools or react")
         return self
 
+    @model_validator(mode="after")
+    def _who_slips(self) -> RolloutConfig:
+        if self.slips and self.policy != "expert":
+            raise ValueError("slips: only the expert slips; say policy: expert")
+        return self
+
+    @model_validator(mode="after")
+    def _programs_stay_here(self) -> RolloutConfig:
+        if self.on == "ray" and self.command:
+            raise ValueError(
+                "on: ray plays the agents tools and react; a program calls a gateway on this machine's loopback"
+            )
+        return self
+
     @property
     def command(self) -> tuple[str, ...]:
         """The command of an agent that is a program; empty for the others."""
@@ -176,4 +213,6 @@ class RolloutConfig(Section):
             decisive["model"] = self.model.rpartition("#")[2] if "#" in self.model else "http"
         if self.renderer:  # left out where there is none, so that runs from before there was one can be resumed
             decisive["renderer"] = self.renderer
+        if self.slips:
+            decisive["slips"] = self.slips
         return digest(repr(sorted(decisive.items())))

@@ -32,7 +32,7 @@ from silva.tree import (
     added,
     node_id,
 )
-from silva.tree.exact import RESTART
+from silva.tree.exact import COMPLETION, RESTART, seen_after
 
 
 class Journal(Protocol):
@@ -65,7 +65,7 @@ class Path:
         self._stored_at = {node.depth: node for node in self._stored}
         self._pending: list[AnyRecord] = []
         self._in_flight: asyncio.Future[None] | None = None
-        self._seen: list[int] = []
+        self._seen: list[int] | None = []
         self.messages: list[Message] = []
         self.tools: tuple[Tool, ...] = ()
         self.leaf: Node | None = None
@@ -136,10 +136,6 @@ class Path:
 
     def remember(self, node: Node) -> None:
         """Take a stored turn again, without asking the model."""
-        if node.tokens is not None:
-            if node.attributes.get("tokens") == RESTART:
-                self._seen.clear()
-            self._seen.extend(node.tokens.ids)
         self._advance(node)
         self.turns += 1
         self.usage = self.usage + node.usage
@@ -173,6 +169,7 @@ class Path:
     def _advance(self, node: Node) -> None:
         self.messages.append(node.message)
         self.leaf = node
+        self._seen = seen_after(self._seen, node)
 
     def _node(
         self,
@@ -203,15 +200,14 @@ class Path:
         """The ids this turn added so that ids along the walk concatenate to what the model saw.
 
         Where a template rewrote earlier turns the prompt is no continuation; the node then holds the whole context and
-        says `restart`.
+        says `restart`. Where the backend did not say what it saw, exactness is lost and the node says `completion`.
         """
         sampled = turn.tokens
-        if sampled is None or not turn.prompt_ids:
-            return sampled, {}
+        if sampled is None:
+            return None, {}
+        if not turn.prompt_ids:
+            return sampled, {"tokens": COMPLETION}
         tokens, restart = added(self._seen, turn.prompt_ids, sampled)
-        if restart:
-            self._seen.clear()
-        self._seen.extend(tokens.ids)
         return tokens, {"tokens": RESTART} if restart else {}
 
 

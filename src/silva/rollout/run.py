@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -35,6 +35,9 @@ from silva.rollout.scheduler import Scheduler
 from silva.rollout.slots import Remembered, Slot, slots
 from silva.rollout.tasks import choose_tasks
 from silva.tree import Lineage, Run, Task, Trajectory
+
+if TYPE_CHECKING:
+    from silva.rollout.on_ray.crew import Crew
 
 
 @dataclass
@@ -100,10 +103,11 @@ async def _run_in(
 ) -> RunResult:
     run, remembered = await asyncio.to_thread(_take_up, lake, config, resume, hooks.retry)
     async with AsyncExitStack() as stack:
-        pools = {name: host_pool(name, entry, config) for name, entry in entries.items()}
+        crew = await _crew(config, stack)
+        pools = {} if crew else {name: host_pool(name, entry, config) for name, entry in entries.items()}
         for pool in pools.values():
             await stack.enter_async_context(pool)
-        tasks = await choose_tasks(config.tasks, pools)
+        tasks = await choose_tasks(config.tasks, crew.pools if crew else pools)
         places = slots(config.run, tasks, config.group, config.seed)
         left = remembered.remaining(places)
         ledger = Ledger(config.budget, remembered.ended)
@@ -112,10 +116,14 @@ async def _run_in(
             from silva.rollout.doorway import open_doorway  # a gateway, which other runs need not load
 
             doorway = await stack.enter_async_context(open_doorway(config, lake))
-        agent_for = await _policy(config, stack) if left and doorway is None else _no_policy
+        here = left and doorway is None and crew is None
+        agent_for = await open_policy(config, stack) if here else _no_policy
+        if crew and left:
+            await crew.begin(lake, remembered, ledger)
         if not resume:
             await lake.append([run, *(task for _, task in tasks)])
-        queue = FairQueue(left, {name: _capacity(pool, config) for name, pool in pools.items()})
+        room = {name: crew.capacity(name) if crew else capacity(pools[name], config) for name in config.env}
+        queue = FairQueue(left, room)
         scheduler = Scheduler(
             config,
             queue,
@@ -126,6 +134,7 @@ async def _run_in(
             agent_for,
             hooks.on_end,
             doorway,
+            crew.play if crew else None,
         )
         hooks.on_start(scheduler, ledger, len(places))
         await scheduler.run()
@@ -166,7 +175,7 @@ def _take_up(lake: Lake, config: RolloutConfig, resume: bool, retry: frozenset[s
     if known is None:
         if resume:
             raise UsageError(f"run {config.run} is not in lake {config.lake}: nothing to resume; leave out --resume")
-        return _new_run(config, growth), Remembered()
+        return new_run(config), Remembered()
     if not resume:
         raise UsageError(
             f"run {config.run} is already in lake {config.lake}: choose another --run, or continue it with --resume"
@@ -180,7 +189,8 @@ def _take_up(lake: Lake, config: RolloutConfig, resume: bool, retry: frozenset[s
     return msgspec.structs.replace(known, status="running", finished=0.0), remembered
 
 
-def _new_run(config: RolloutConfig, growth: str) -> Run:
+def new_run(config: RolloutConfig) -> Run:
+    """The record of a run that begins now."""
     return Run(
         id=config.run,
         envs=config.env,
@@ -188,13 +198,25 @@ def _new_run(config: RolloutConfig, growth: str) -> Run:
         agent=config.agent if config.policy == "model" else config.policy,
         seed=config.seed,
         config=redact_json(config.model_dump(mode="json"), names=True),
-        lineage=Lineage(code=f"silva {silva.__version__}", config=growth),
+        lineage=Lineage(code=f"silva {silva.__version__}", config=config.growth_digest()),
         started=time.time(),
     )
 
 
-async def _policy(config: RolloutConfig, stack: AsyncExitStack) -> Callable[[Any], Agent]:
-    """What makes an agent for a live environment; starts the model when one is needed."""
+async def _crew(config: RolloutConfig, stack: AsyncExitStack) -> Crew | None:
+    if config.on != "ray":
+        return None
+    from silva.rollout.on_ray.crew import open_crew  # which other runs need not load
+
+    return await stack.enter_async_context(open_crew(config))
+
+
+async def open_policy(config: RolloutConfig, stack: AsyncExitStack) -> Callable[[Any], Agent]:
+    """What makes an agent for a live environment; starts the model when one is needed, and stops it with the stack.
+
+    Raises:
+        UsageError, MissingError, ModelError: the model or the renderer cannot be had.
+    """
     if config.policy != "model":
         return await _built_in(config.policy, config)
     model = await open_model(config.model)
@@ -205,13 +227,13 @@ async def _policy(config: RolloutConfig, stack: AsyncExitStack) -> Callable[[Any
 
 async def _built_in(name: Literal["expert", "null"], config: RolloutConfig) -> Callable[[Any], Agent]:
     if not config.renderer:
-        return lambda env: BuiltInPolicy(name, env)
+        return lambda env: BuiltInPolicy(name, env, slips=config.slips)
     from silva.models.exact import open_renderer  # tokenizers, which runs without a renderer need not have
     from silva.rollout.rendering import Rendering
 
     renderer = await asyncio.to_thread(open_renderer, config.renderer)
     form = "react" if config.agent == "react" else "tools"
-    return lambda env: BuiltInPolicy(name, env, Rendering(renderer, form))
+    return lambda env: BuiltInPolicy(name, env, Rendering(renderer, form), config.slips)
 
 
 def _no_policy(_env: Any) -> Agent:
@@ -234,7 +256,7 @@ def host_pool(name: str, entry: EnvironmentEntry, config: RolloutConfig) -> Host
     )
 
 
-def _capacity(pool: HostPool, config: RolloutConfig) -> int:
+def capacity(pool: HostPool, config: RolloutConfig) -> int:
     """How many episodes of one environment may be in flight: its share of the pool, or what its hosts can hold."""
     share = math.ceil(config.pool / len(config.env))
     hosts = 1 if config.hosts.inline else min(config.hosts.count, share)
@@ -242,10 +264,13 @@ def _capacity(pool: HostPool, config: RolloutConfig) -> int:
     return min(share, hosts * min(limits)) if limits else share
 
 
-def plan(config: RolloutConfig, tasks: Sequence[tuple[str, Task]], left: Sequence[Slot]) -> dict[str, Any]:
-    """What a run would do, for `--dry-run`."""
+def plan(
+    config: RolloutConfig, tasks: Sequence[tuple[str, Task]], left: Sequence[Slot], where: str = "this machine"
+) -> dict[str, Any]:
+    """What a run would do, for `--dry-run`. `where` it would be played."""
     return {
         "run": config.run,
+        "on": where,
         "environments": list(config.env),
         "policy": config.policy_name,
         "agent": config.agent if config.policy == "model" else config.policy,

@@ -9,7 +9,7 @@ already acknowledged is in the journal, and a resumed run goes on from there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -39,7 +39,8 @@ class Store(Journal, Protocol):
 
 
 class Scheduler:
-    """Runs slots. `lease(name)` is an async context manager of a live environment, `agent_for(env)` an agent for it."""
+    """Runs slots. `lease(name)` is an async context manager of a live environment, `agent_for(env)` an agent for it.
+    `elsewhere(slot)`, where given, plays an episode in the place of both and keeps what comes of it."""
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class Scheduler:
         agent_for: Callable[[Any], Agent],
         on_end: Callable[[Trajectory], None] = lambda _: None,
         doorway: Doorway | None = None,
+        elsewhere: Callable[[Slot], Awaitable[Trajectory]] | None = None,
     ) -> None:
         self._config = config
         self._queue = queue
@@ -62,6 +64,7 @@ class Scheduler:
         self._agent_for = agent_for
         self._on_end = on_end
         self._doorway = doorway
+        self._elsewhere = elsewhere
         self._changed = asyncio.Condition()
         self._draining = False
         self._workers: list[asyncio.Task[None]] = []
@@ -135,7 +138,10 @@ class Scheduler:
                     await self._changed.wait()
 
     async def _run_slot(self, slot: Slot) -> None:
-        trajectory = await (self._turns(slot) if self._doorway is None else self._program(slot, self._doorway))
+        if self._elsewhere is not None:
+            trajectory = await self._elsewhere(slot)
+        else:
+            trajectory = await (self._turns(slot) if self._doorway is None else self._program(slot, self._doorway))
         self.trajectories.append(trajectory)
         self._ledger.add(trajectory)
         if trajectory.superseded:

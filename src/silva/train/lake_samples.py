@@ -7,9 +7,9 @@ What a run's trajectories cannot give exactly is refused, or counted and left ou
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 from silva.lake import Lake
 from silva.train.sample import Sample, SampleError
@@ -17,6 +17,25 @@ from silva.train.samples import DEFAULT, SampleReader
 from silva.train.stretch import Reading
 from silva.train.supervised import masked_nodes
 from silva.tree import InexactTokensError, Status, Trajectory, Tree, groups
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A trajectory that gives no sample, and why."""
+
+    why: str
+
+
+Given = list[Sample] | Refused
+"""What one trajectory gives."""
+
+
+class Read(Protocol):
+    """How trajectories become samples: `each_in_turn`, or several readers at once (`silva.train.ray_samples`)."""
+
+    def __call__(self, lake: Lake, trajectories: Sequence[Trajectory], reading: Reading) -> Iterator[Given]:
+        """What each trajectory gives, in order; those of one tree stand together."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +51,23 @@ class Collected:
     inexact: tuple[str, ...] = ()
 
 
+def each_in_turn(lake: Lake, trajectories: Sequence[Trajectory], reading: Reading) -> Iterator[Given]:
+    """What each trajectory gives, in order; a tree is let go after its last."""
+    readers: dict[str, SampleReader] = {}
+    left: dict[str, int] = {}
+    for each in trajectories:
+        left[each.tree_id] = left.get(each.tree_id, 0) + 1
+    for each in trajectories:
+        reader = readers.pop(each.tree_id, None) or SampleReader(Tree(lake.nodes(tree_id=each.tree_id)), (), reading)
+        left[each.tree_id] -= 1
+        if left[each.tree_id]:
+            readers[each.tree_id] = reader
+        try:
+            yield reader.samples(each)
+        except (InexactTokensError, SampleError) as error:
+            yield Refused(str(error))
+
+
 def collect(
     lake: Lake,
     trajectories: Sequence[Trajectory],
@@ -39,6 +75,7 @@ def collect(
     *,
     inexact: Literal["refuse", "skip"] = "refuse",
     failed: bool = False,
+    read: Read = each_in_turn,
 ) -> Collected:
     """The samples of trajectories of a lake. The lake's supervision is added to what `reading` masks.
 
@@ -49,6 +86,7 @@ def collect(
         inexact: what becomes of a trajectory whose tokens or numbers cannot be used: `refuse` raises, `skip` leaves it
             out and tells why.
         failed: take those that failed, too; they have no reward.
+        read: who reads them.
 
     Raises:
         SampleError: a trajectory cannot be used, and is to be refused; it is named, with the node.
@@ -59,24 +97,16 @@ def collect(
     ended.sort(key=lambda each: (each.run_id, each.task_id, each.index, each.id))
     masked = masked_nodes(judged for run_id in _runs(ended) for judged in lake.supervisions(run_id=run_id))
     reading = replace(reading, masked=reading.masked | masked)
-    readers: dict[str, SampleReader] = {}
-    left: dict[str, int] = {}
-    for each in ended:
-        left[each.tree_id] = left.get(each.tree_id, 0) + 1
     samples: list[Sample] = []
     why: list[str] = []
-    for each in ended:
-        reader = readers.pop(each.tree_id, None) or SampleReader(Tree(lake.nodes(tree_id=each.tree_id)), (), reading)
-        left[each.tree_id] -= 1
-        if left[each.tree_id]:  # after its last trajectory the tree is let go
-            readers[each.tree_id] = reader
-        try:
-            samples += reader.samples(each)
-        except (InexactTokensError, SampleError) as error:
-            line = f"trajectory {each.id[:12]} ({each.task_id}, try {each.index}): {error}"
+    for each, given in zip(ended, read(lake, ended, reading), strict=True):
+        if isinstance(given, Refused):
+            line = f"trajectory {each.id[:12]} ({each.task_id}, try {each.index}): {given.why}"
             if inexact == "refuse":
-                raise SampleError(f"{line} (or skip what is inexact)") from error
+                raise SampleError(f"{line} (or skip what is inexact)")
             why.append(line)
+        else:
+            samples += given
     return Collected(
         samples=tuple(samples),
         trajectories=len(ended) - len(why),

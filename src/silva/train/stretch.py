@@ -19,9 +19,8 @@ import numpy as np
 
 from silva.train.sample import Action, Flags, Floats, Ids, Image, SampleError
 from silva.tree import Author, ImagePart, InexactTokensError, Node, Tokens
-from silva.tree.exact import RESTART
+from silva.tree.exact import COMPLETION, RESTART
 
-_COMPLETION = "completion"
 _SLACK = 1e-3
 """Above zero a log-probability may lie by rounding, no further; the bound the exact backends use too."""
 _LARGEST = 2**31 - 1
@@ -140,7 +139,7 @@ class _Growing:
         glue = len(tokens.ids) - tokens.sampled
         policy = node.author is Author.POLICY
         # What was said since must stand in the delta: a turn that holds only what it drew does not say what it saw.
-        if policy and (kind == _COMPLETION or (self._said and not glue)):
+        if policy and (kind == COMPLETION or (self._said and not glue)):
             raise InexactTokensError(f"{named(node)} has no prompt ids: its backend returned only what it drew")
         begin = len(self._start.ids) + len(self._ids)
         if self._waiting:

@@ -5,7 +5,8 @@
 
 A node sampled by the policy holds the ids between the previous sampled one and itself (template glue, the words of
 others) and its own. Concatenated they are what the model saw. Where a template rewrote earlier turns the prompt is no
-continuation: that node holds the whole context again and its attribute `tokens` says `restart`.
+continuation: that node holds the whole context again and its attribute `tokens` says `restart`. Where exactness was
+lost the attribute says that too: `completion` where only what was sampled is known, `absent` where nothing is.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from silva.tree.node import Author, Node, Tokens
 
 RESTART = "restart"
 """Value of the attribute `tokens` on a node that holds the whole context, not a delta."""
+COMPLETION = "completion"
+"""Value of the attribute `tokens` on a node that holds only what was sampled: its backend did not say what it saw."""
 ABSENT = "absent"
 """Value of the attribute `tokens` on a node whose backend returned no ids."""
 
@@ -53,21 +56,28 @@ def seen_ids(walk: Iterable[Node]) -> list[int] | None:
     """The ids the model has seen and sampled along a walk: [] before its first turn, None where a turn lacks them."""
     ids: list[int] | None = []
     for node in walk:
-        if node.tokens is None:
-            if node.author is Author.POLICY:
-                ids = None
-        elif node.attributes.get("tokens") == RESTART:
-            ids = list(node.tokens.ids)
-        elif ids is not None:
-            ids.extend(node.tokens.ids)
+        ids = seen_after(ids, node)
     return ids
+
+
+def seen_after(seen: list[int] | None, node: Node) -> list[int] | None:
+    """The ids the model has seen and sampled once `node` follows a walk with `seen`, which may be extended in place."""
+    kind = node.attributes.get("tokens")
+    if node.tokens is None:
+        return None if node.author is Author.POLICY else seen
+    if kind == RESTART:
+        return list(node.tokens.ids)
+    if seen is None or kind == COMPLETION:
+        return None
+    seen.extend(node.tokens.ids)
+    return seen
 
 
 def token_walk(walk: Sequence[Node]) -> TokenWalk:
     """The ids along a walk from its last restart on, as a trainer needs them.
 
     Raises:
-        InexactTokensError: a sampled turn has no ids, or no log-probabilities.
+        InexactTokensError: a sampled turn has no ids, not those before it, or no log-probabilities.
     """
     start = 0
     for place, node in enumerate(walk):
@@ -84,6 +94,8 @@ def token_walk(walk: Sequence[Node]) -> TokenWalk:
             if node.author is Author.POLICY:
                 raise InexactTokensError(f"{_named(node)} has no token ids: its backend returned none")
             continue
+        if node.attributes.get("tokens") == COMPLETION:
+            raise InexactTokensError(f"{_named(node)} has no prompt ids: its backend returned only what it drew")
         if tokens.sampled and not tokens.logprobs:
             raise InexactTokensError(f"{_named(node)} has no log-probabilities: its backend returned none")
         glue = len(tokens.ids) - tokens.sampled
