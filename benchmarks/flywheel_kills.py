@@ -30,57 +30,13 @@ from typing import Any
 
 import yaml
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "loops"))
+
+from small_flywheel import COMMAND, configuration, sums
+
 RESULT = Path(__file__).with_name("results") / "flywheel_kills.json"
-COMMAND = "import sys; from silva.cli.loop import app; sys.exit(app(sys.argv[1:], standalone_mode=False) or 0)"
 MOST_SECONDS = 900.0
 """A part of a loop that lasts longer hangs."""
-
-
-def configuration(folder: Path) -> dict[str, Any]:
-    """A small loop with all kinds of stages: a tiny policy learns to read a number off a question."""
-    train = {"batch": 16, "checkpoint_every": 10}
-    return {
-        "folder": str(folder),
-        "line": "killed",
-        "env": "arithmetic",
-        "policy": {
-            "base": "tiny",
-            "method": "full",
-            "dtype": "float32",
-            "tiny_tasks": 20,
-            "shape": {"width": 64, "inner": 128, "layers": 2, "context": 256},
-        },
-        "tasks": {"file": str(folder.with_name("tasks.jsonl")), "train": 0.5, "dev": 0.25, "test": 0.25},
-        "play": {"agent": "tools", "pool": 8, "max_tokens": 8},
-        "measure": {"seeds": 2},
-        "rounds": [
-            {"source": "expert", "optimiser": {"learning_rate": 5e-3}, "steps": 60, **train},
-            {
-                "source": "policy",
-                "tasks": 16,
-                "group": 6,
-                "algorithm": {"name": "grpo"},
-                "optimiser": {"learning_rate": 2e-4},
-                "steps": 12,
-                **train,
-            },
-        ],
-    }
-
-
-def tasks(file: Path) -> None:
-    """The tasks: 90 sums of a number and nought."""
-    rows = [
-        {
-            "id": f"sum/{n}",
-            "env": "arithmetic",
-            "instruction": f"{n} + 0 = ?",
-            "split": "train",
-            "data": {"numbers": [n, 0]},
-        }
-        for n in range(10, 100)
-    ]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def begin(config: Path, log: Path) -> subprocess.Popen[bytes]:
@@ -179,8 +135,9 @@ def write(folder: Path) -> Path:
     """The configuration's file, beside the loop's folder."""
     config = folder.with_suffix(".yaml")
     config.parent.mkdir(parents=True, exist_ok=True)
-    tasks(folder.with_name("tasks.jsonl"))
-    config.write_text(yaml.safe_dump(configuration(folder)), encoding="utf-8")
+    tasks = sums(folder.with_name("tasks.jsonl"), 90)
+    values = configuration(folder, tasks, line="killed", seeds=2, played=16, steps=12, every=10)
+    config.write_text(yaml.safe_dump(values), encoding="utf-8")
     return config
 
 

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
+import msgspec
 import pytest
 import typer
+from pydantic import ValidationError
 
 from silva.cli.data import app
-from silva.errors import UsageError
+from silva.errors import StoreError, UsageError
 from silva.lake import Lake
 from silva.rollout import RolloutConfig, run_rollout
-from silva.train.data.dataset import read_dataset
+from silva.train.config import DataConfig
+from silva.train.data.dataset import DataSet, read_dataset, write_dataset
+from silva.train.data.entries import read_entries
 from silva.train.data.load import load_samples
+from silva.train.sample_file import write_samples
+from silva.train.sources import held_out, prepare
 from silva.train.stretch import Reading
 
 
@@ -60,6 +69,81 @@ def test_from_a_lake_to_samples(lake: Path, tmp_path: Path, capsys: pytest.Captu
         counts[sample.trajectory_id] = counts.get(sample.trajectory_id, 0) + 1
         assert sample.mask.any() and (sample.weights[sample.mask] == 1).all()
     assert counts == {entry.trajectory_id: entry.copies for entry in read_dataset(long).entries}
+
+
+SFT: Any = SimpleNamespace(name="sft", needs=frozenset())
+GRPO: Any = SimpleNamespace(name="grpo", needs=frozenset({"group"}))
+
+
+@pytest.fixture
+def sets(lake: Path, tmp_path: Path) -> Path:
+    parts = "train=0.6,test=0.4"
+    assert silva("split", "--lake", str(lake), "--run", "e", "-o", str(tmp_path / "sets"), "--parts", parts) == 0
+    return tmp_path / "sets"
+
+
+@pytest.mark.parametrize("named", ["train.jsonl", "train"])
+def test_a_run_trains_on_exactly_the_trajectories_of_a_data_set(lake: Path, sets: Path, named: str) -> None:
+    data = DataConfig(dataset=sets / named, held_out_dataset=sets / "test")
+    prepared, measured = prepare(data, SFT), held_out(data, SFT)
+    train, test = (read_dataset(sets / f"{part}.jsonl") for part in ("train", "test"))
+    trained = [sample.trajectory_id for (sample,) in prepared.groups]
+    assert sorted(trained) == sorted(entry.trajectory_id for entry in train.entries) and len(trained) < 32
+    assert {sample.trajectory_id for sample in measured} == {entry.trajectory_id for entry in test.entries}
+    assert prepared.parents == ("dataset:train.jsonl", "run:e")
+
+
+def test_a_data_set_is_read_where_its_lake_is_now(lake: Path, sets: Path, tmp_path: Path) -> None:
+    moved = tmp_path / "moved"
+    shutil.copytree(lake, moved)
+    train = read_dataset(sets / "train.jsonl")
+    elsewhere = tuple(msgspec.structs.replace(entry, lake="gone") for entry in train.entries)
+    write_dataset(sets / "train.jsonl", msgspec.structs.replace(train, entries=elsewhere), replace=True)
+    with pytest.raises(StoreError, match="gone"):
+        prepare(DataConfig(dataset=sets / "train"), SFT)
+    there = prepare(DataConfig(dataset=sets / "train", lake=str(moved)), SFT)
+    assert len(there.groups) == len(train.entries)
+
+
+def test_what_is_measured_may_not_be_trained_on(lake: Path, sets: Path, tmp_path: Path) -> None:
+    train = read_dataset(sets / "train.jsonl")
+    leaking = msgspec.structs.replace(train, part="test", entries=train.entries[:2])
+    write_dataset(sets / "leaking.jsonl", leaking)
+    for measured in ("leaking", "train"):
+        said = rf"task .* is in .*train.jsonl .*and in .*{measured}.jsonl.*must not be trained on"
+        with pytest.raises(UsageError, match=said):
+            held_out(DataConfig(dataset=sets / "train", held_out_dataset=sets / measured), SFT)
+    write_samples(tmp_path / "held.samples", load_samples(leaking, Reading(logprobs="optional")))
+    with pytest.raises(UsageError, match=r"task .* is in .*train.jsonl .*and in held_out"):
+        held_out(DataConfig(dataset=sets / "train", held_out=(tmp_path / "held.samples",)), SFT)
+
+
+def test_a_data_set_that_cannot_be_trained_on_is_one_line(lake: Path, sets: Path) -> None:
+    train = read_dataset(sets / "train.jsonl")
+    twice = msgspec.structs.replace(
+        train, entries=tuple(msgspec.structs.replace(entry, copies=2) for entry in train.entries)
+    )
+    write_dataset(sets / "twice.jsonl", twice)
+    assert len(prepare(DataConfig(dataset=sets / "twice"), SFT).groups) == 2 * len(train.entries)
+    with pytest.raises(UsageError, match="stands 2 times in it, and grpo compares"):
+        prepare(DataConfig(dataset=sets / "twice"), GRPO)
+    with pytest.raises(UsageError, match=r"it is a folder; name one of its parts: .*test, .*train"):
+        prepare(DataConfig(dataset=sets), SFT)
+    with pytest.raises(UsageError, match="it cannot be read"):
+        prepare(DataConfig(dataset=sets / "dev"), SFT)
+    with pytest.raises(ValidationError, match="or a dataset"):
+        DataConfig(dataset=sets / "train", runs=("e",), lake="lake")
+
+
+def test_a_trajectory_that_counts_no_more_is_not_left_out_in_silence(tmp_path: Path) -> None:
+    place = tmp_path / "lake"
+    grow(place, renderer="scripted", run="e", tasks={"split": "chain", "limit": 4})
+    with Lake.open(place) as opened:
+        entries = tuple(read_entries(opened, ["e"]))
+        (last,) = (each for each in opened.trajectories(run_id="e") if each.id == entries[0].trajectory_id)
+        opened.append_sync([msgspec.structs.replace(last, superseded=True)])
+    with pytest.raises(UsageError, match=f"trajectory {last.id[:12]} .* took its place"):
+        load_samples(DataSet(part="train", entries=entries), Reading(logprobs="optional"))
 
 
 def test_two_tasks_that_ask_the_same_are_told_before_anything_is_written(

@@ -17,11 +17,12 @@ from silva.lake import Lake
 from silva.models.scripted import Script, ScriptedServer
 from silva.train.buffer import Jobs
 from silva.train.online.drawing import figure, page
-from silva.train.online.launch import held, open_buffer
+from silva.train.online.launch import open_buffer
 from silva.train.online.order import Order
 from silva.train.online.publisher import Named
 from silva.train.online.run import OnlineResult, OnlineRun
 from silva.train.online.timeline import FILE, Span, Timeline, measure, read_timeline, steady
+from silva.train.output import held
 from silva.tree import Task
 
 HERE = str(Path(__file__).parent)

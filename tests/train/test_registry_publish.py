@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import os
 import subprocess
 import sys
-import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -18,10 +16,10 @@ from typing import Any
 
 import pytest
 from policy_folders import adapter, base
+from under_load import Load, completed, versions_kept
 
 from silva.errors import UnreachableError, UsageError
 from silva.lake import Lake
-from silva.models.scripted import tokens
 from silva.models.serving import ChatApp, ChatRequest, Exchange, Refusal, ServerThread
 from silva.models.serving.chat import ChatReply
 from silva.train.registry import Registry
@@ -58,11 +56,7 @@ class Backend(ChatApp):
             return
         version = body["model"] if body["model"] in self.adapters else "plain"
         await self._wait()
-        ids = [*f"{version} answers".encode(), tokens.END]
-        choice = {"index": 0, "text": "", "token_ids": ids, "prompt_token_ids": body["prompt"], "finish_reason": "stop"}
-        choice["logprobs"] = {"token_logprobs": [-0.1] * len(ids)}
-        usage = {"prompt_tokens": len(body["prompt"]), "completion_tokens": len(ids)}
-        said = {"model": body["model"], "system_fingerprint": version, "choices": [choice], "usage": usage}
+        said = completed(body, f"{version} answers", version)
         await exchange.send(200, json.dumps(said).encode())
 
     async def _wait(self) -> None:
@@ -102,51 +96,23 @@ class Gateway:
         if self.process.stdout is not None:
             self.process.stdout.close()
 
-    def versions_kept(self) -> dict[str, set[str]]:
-        """For every version a node carries, who said that they answered; read after `stop`."""
-        found: dict[str, set[str]] = {}
-        with Lake.open(self.lake, "read") as lake:
-            for node in lake.nodes(run_id="load"):
-                if node.message.role == "assistant":
-                    found.setdefault(node.policy_version, set()).add(node.message.text.split()[0])
-        return found
+    def load(self) -> Load:
+        """Clients that never rest."""
 
-
-class Load:
-    """Clients in a closed loop; what went wrong for them is in `failed`."""
-
-    def __init__(self, gateway: Gateway, clients: int = 6) -> None:
-        self.failed: list[str] = []
-        self.answered = 0
-        self._gateway = gateway
-        self._over = threading.Event()
-        self._threads = [threading.Thread(target=self._client, args=(number,)) for number in range(clients)]
-
-    def _client(self, number: int) -> None:
-        for turn in itertools.count():
-            if self._over.is_set():
-                return
+        def ask(number: int, turn: int) -> str:
             body = {"model": "policy", "messages": [{"role": "user", "content": f"{number}: {turn}"}]}
             try:
-                self._gateway.ask(f"/r/load/client-{number}/v1/chat/completions", body, self._gateway.key)
+                self.ask(f"/r/load/client-{number}/v1/chat/completions", body, self.key)
             except (urllib.error.URLError, OSError, ValueError) as error:
-                self.failed.append(str(error))
-            self.answered += 1
+                return str(error)
+            return ""
 
-    def more(self, count: int) -> None:
-        wanted = self.answered + count
-        while self.answered < wanted and any(thread.is_alive() for thread in self._threads):
-            threading.Event().wait(0.005)
+        return Load(ask)
 
-    def __enter__(self) -> Load:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-        for thread in self._threads:
-            thread.join(60)
+    def versions_kept(self) -> dict[str, set[str]]:
+        """For every version a node carries, who said that they answered; read after `stop`."""
+        with Lake.open(self.lake, "read") as lake:
+            return versions_kept(lake.nodes(run_id="load"))
 
 
 @pytest.fixture
@@ -182,7 +148,7 @@ async def test_adapters_are_published_under_load_without_a_failed_request(
     gateway, backends = gateway_before(stack, tmp_path, "silva")
     line = registry.line("tools")
     async with GatewayAdmin(gateway.url, TOKEN) as admin:
-        with Load(gateway) as load:
+        with gateway.load() as load:
             for number in (1, 2, 0, 1):
                 await asyncio.to_thread(load.more, 20)
                 version = line.versions[number]
@@ -215,7 +181,7 @@ async def test_weights_changed_in_place_wait_for_the_drain_and_a_command_that_fa
     small, merged = str(tmp_path / "small"), tmp_path / "merged"
     writes = f"{sys.executable} -c 'import pathlib, sys; pathlib.Path(sys.argv[1]).write_text(sys.argv[2])'"
     async with GatewayAdmin(gateway.url, TOKEN) as admin:
-        with Load(gateway) as load:
+        with gateway.load() as load:
             for number in (1, 2):
                 await asyncio.to_thread(load.more, 20)
                 version = registry.line("tools").versions[number]

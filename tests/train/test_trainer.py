@@ -197,7 +197,7 @@ def test_a_rate_that_diverges_stops_keeps_the_last_good_checkpoint_and_can_be_me
     output = tmp_path / "out"
     gentle = {"learning_rate": 1e-2}
     assert train(config(home, output, optimiser=gentle, steps=8)).status == "finished"
-    wild = config(home, output, optimiser={"learning_rate": 1.0, "clip": None}, steps=40, checkpoints={"every": 1})
+    wild = config(home, output, optimiser={"learning_rate": 1e3, "clip": None}, steps=40, checkpoints={"every": 1})
     result = train(wild, resume=True)
     assert result.status == "diverged" and result.reason
     assert result.policy is None and result.checkpoint is not None

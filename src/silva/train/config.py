@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from silva.train.scale.config import ScaleConfig
+
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -64,8 +66,9 @@ class ScratchConfig(Section):
 class PolicyConfig(Section):
     """The weights to train. `weights` is a folder in Hugging Face form of the llama family, or `local` for the bundled
     model; `scratch` starts from random ones instead. `method` trains a LoRA adapter or all weights. `start` is an
-    adapter to go on from. `dtype` is what is computed in (`auto`: bfloat16 where the processor multiplies it, else
-    float32). `context` bounds a sample below the model's own limit."""
+    adapter to go on from. `dtype` is what is computed in (`auto`: bfloat16 where the device multiplies it, else
+    float32). `device` is where (`auto`: a GPU where torch sees one). `context` bounds a sample below the model's own
+    limit."""
 
     weights: str = BUNDLED
     scratch: ScratchConfig | None = None
@@ -73,6 +76,7 @@ class PolicyConfig(Section):
     adapter: AdapterConfig = AdapterConfig()
     start: Path | None = None
     dtype: Literal["auto", "bfloat16", "float32"] = "auto"
+    device: Literal["auto", "cpu", "cuda"] = "auto"
     context: int | None = Field(default=None, ge=2)
 
     @model_validator(mode="after")
@@ -101,14 +105,19 @@ class AlgorithmConfig(Section):
 
 
 class DataConfig(Section):
-    """Where samples come from: files of samples (`silva train samples`), or runs of a lake. `pairs` says how an
-    algorithm that needs pairs gets them: from the rewards of a task's samples, or from a file in which chosen and
-    rejected alternate. `least_reward` leaves out samples below it. `shuffle` draws a new order in every epoch."""
+    """Where samples come from: files of samples (`silva train samples`), runs of a lake, or a data set of `silva data
+    split`: its file, or a part by its name (`sets/train`); its trajectories are read from the lakes it names, or from
+    `lake` where that has moved. `held_out` files and a `held_out_dataset` are measured, not trained on; what they share
+    with the data set is refused. `pairs` says how an algorithm that needs pairs gets them: from the rewards of a task's
+    samples, or from a file in which chosen and rejected alternate. `least_reward` leaves out samples below it.
+    `shuffle` draws a new order in every epoch."""
 
     files: tuple[Path, ...] = ()
     lake: str | None = None
     runs: tuple[str, ...] = ()
+    dataset: Path | None = None
     held_out: tuple[Path, ...] = ()
+    held_out_dataset: Path | None = None
     pairs: Literal["reward", "alternating"] = "reward"
     margin: float = Field(default=0.0, ge=0)
     least_reward: float | None = None
@@ -116,8 +125,8 @@ class DataConfig(Section):
 
     @model_validator(mode="after")
     def _somewhere(self) -> DataConfig:
-        if bool(self.files) == bool(self.runs):
-            raise ValueError("say where samples come from: files of samples, or a lake and runs")
+        if sum(map(bool, (self.files, self.runs, self.dataset))) != 1:
+            raise ValueError("say where samples come from: files of samples, or a lake and runs, or a dataset")
         if self.runs and self.lake is None:
             raise ValueError("lake: name the lake that holds the runs")
         return self
@@ -181,7 +190,8 @@ def _by_the_clock() -> str:
 class TrainConfig(Section):
     """One training run. `batch` counts groups a step: samples, pairs, or groups of attempts at a task, as the algorithm
     needs. `micro_tokens` bounds what is computed at once and changes no result. `temperature` is the one samples were
-    drawn at. `held_out_every` steps the held-out samples' loss is measured. `threads` are torch's (None: all cores)."""
+    drawn at. `held_out_every` steps the held-out samples' loss is measured. `threads` are torch's in a process (None:
+    the cores, shared evenly). `scale` says how many processes."""
 
     run: str = Field(default_factory=_by_the_clock)
     output: Path
@@ -197,6 +207,7 @@ class TrainConfig(Section):
     temperature: float = Field(default=1.0, gt=0)
     seed: int = Field(default=0, ge=0, lt=2**63)
     threads: int | None = Field(default=None, ge=1)
+    scale: ScaleConfig = ScaleConfig()
     held_out_every: int = Field(default=20, ge=1)
     checkpoints: CheckpointConfig = CheckpointConfig()
     divergence: DivergenceConfig = DivergenceConfig()
@@ -215,8 +226,19 @@ class TrainConfig(Section):
             raise ValueError(f"optimiser.warmup: {self.optimiser.warmup} steps leave none of {self.steps} to train at")
         return self
 
+    @model_validator(mode="after")
+    def _can_be_scaled(self) -> TrainConfig:
+        if self.scale.shard and self.policy.method != "full":
+            raise ValueError("scale.shard: weights in parts are trained whole: policy.method: full")
+        if self.engine != "local" and (self.scale.ranks > 1 or self.policy.device == "cuda"):
+            raise ValueError(f"engine {self.engine}: it trains in one process on the processor; take engine: local")
+        return self
+
     def decisive(self) -> dict[str, Any]:
         """What a resumed run must agree on: the weights, the data, the loss, the seed. The optimiser's parameters may
-        change: a run that diverged goes on at a lower learning rate."""
-        left = {"run", "output", "steps", "threads", "checkpoints", "divergence", "curves", "held_out_every"}
-        return self.model_dump(mode="json", exclude=left | {"optimiser"})
+        change: a run that diverged goes on at a lower learning rate. So may devices and processes: they
+        change rounding alone."""
+        left = {"run", "output", "steps", "threads", "checkpoints", "divergence", "curves", "held_out_every", "scale"}
+        found = self.model_dump(mode="json", exclude=left | {"optimiser"})
+        del found["policy"]["device"]
+        return found

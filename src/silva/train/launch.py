@@ -1,30 +1,32 @@
 """A training run from its configuration: everything opened in the order in which it can be refused cheaply.
 
 output folder locked ─▶ algorithm ─▶ data read ─▶ engine ─▶ (resume) ─▶ curves ─▶ Trainer.run ─▶ TrainResult
+
+With `scale` this process starts the others and waits (`silva.train.scale.launch`); each of them walks the same way, and
+the first alone locks the folder and has curves. A process that torchrun or another launcher started finds its place in
+the environment and needs no `scale`.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
 from typing import Any, TextIO
 
-import yaml
-from filelock import FileLock, Timeout
-
 from silva.errors import UsageError
-from silva.lake.durable import write_whole
 from silva.train.algorithms import Algorithm, algorithm
 from silva.train.config import TrainConfig
 from silva.train.curves import CurveFile, LakeCurve, Sink, TerminalCurve, read_curve
-from silva.train.engines.open import open_engine, share_cores
+from silva.train.engines.open import open_engine, require, share_cores
+from silva.train.output import held, keep_config
+from silva.train.scale.environment import placed
+from silva.train.scale.group import ALONE, Group
+from silva.train.scale.share import check_enough
 from silva.train.sources import Epochs, Prepared, held_out, prepare
 from silva.train.trackers import trackers
 from silva.train.trainer import Trainer, TrainResult
-
-CONFIG = "config.yaml"
 
 
 def train(
@@ -46,26 +48,56 @@ def train(
         UsageError: the output folder is in use or holds another run, or something configured cannot be used.
         MissingError: a library is not installed.
         StoreError: the disk refused.
+        LostTouch: a process of several is gone.
     """
     share_cores()
-    with _held(config.output, resume):
+    if placed():
+        require("torch", "transformers", "peft", "safetensors")
+        from silva.train.scale.joined import join
+
+        with join(config.scale, config.policy.device) as group:
+            return train_in(group, config, resume=resume, out=out, stopping=stopping)
+    if config.scale.ranks > 1:
+        from silva.train.scale.launch import train_in_processes
+
+        return train_in_processes(config, resume=resume, out=out, stopping=stopping)
+    return train_in(ALONE, config, resume=resume, out=out, stopping=stopping)
+
+
+def train_in(
+    group: Group,
+    config: TrainConfig,
+    *,
+    resume: bool = False,
+    out: TextIO | None = None,
+    stopping: Callable[[], bool] = lambda: False,
+) -> TrainResult:
+    """Train in this process, which is one of the group. See `train`; what goes out is the first process's word."""
+    with held(config.output, resume) if group.leads else nullcontext():
         loss = algorithm(config.algorithm.name, config.algorithm.parameters)
         if config.engine == "trl":
             if resume:
                 raise UsageError("engine trl: it keeps no checkpoints to resume from; take engine: local")
             from silva.train.engines.trl import train_with_trl
 
-            result = train_with_trl(config, loss, prepare(config.data, loss))
-            _keep(config)
+            on_processor = config.policy.model_copy(update={"device": "cpu"})
+            result = train_with_trl(
+                config.model_copy(update={"policy": on_processor}), loss, prepare(config.data, loss)
+            )
+            keep_config(config.output, config.model_dump(mode="json"))
             return result
         prepared, measured = prepare(config.data, loss), held_out(config.data, loss)
-        engine = open_engine(config)
+        check_enough(prepared.groups, config.batch, group.size, "pairs" in loss.needs)
+        engine = open_engine(config, group)
         source = Epochs(prepared.groups, config.seed, config.data.shuffle)
-        trainer = Trainer(config, engine, loss, source, held_out=measured)
+        trainer = Trainer(config, engine, loss, source, held_out=measured, group=group)
         with ExitStack() as closing:
             closing.callback(engine.close)
             start = trainer.resume() if resume else 0
-            _keep(config)
+            _check_alike(group, start, prepared)
+            if not group.leads:
+                return trainer.run(stopping)
+            keep_config(config.output, config.model_dump(mode="json"))
             sinks = _sinks(config, prepared, start, out)
             for sink in sinks:
                 closing.callback(sink.close)
@@ -91,6 +123,7 @@ def plan(config: TrainConfig) -> dict[str, Any]:
     share_cores()
     loss: Algorithm = algorithm(config.algorithm.name, config.algorithm.parameters)
     prepared, measured = prepare(config.data, loss), held_out(config.data, loss)
+    check_enough(prepared.groups, config.batch, config.scale.ranks, "pairs" in loss.needs)
     samples = [sample for group in prepared.groups for sample in group]
     return {
         "run": config.run,
@@ -105,6 +138,7 @@ def plan(config: TrainConfig) -> dict[str, Any]:
         "groups_alike": prepared.alike,
         "steps": config.steps,
         "epochs": round(config.steps * config.batch / len(prepared.groups), 2),
+        "processes": config.scale.ranks,
     }
 
 
@@ -119,6 +153,22 @@ def told(config: TrainConfig, prepared: Prepared, measured: Sequence[object]) ->
     )
 
 
+def _check_alike(group: Group, start: int, prepared: Prepared) -> None:
+    if group.size == 1:
+        return
+    read = hashlib.blake2b(digest_size=12)
+    for sample in (sample for samples in prepared.groups for sample in samples):
+        read.update(sample.ids.tobytes() + sample.mask.tobytes())
+    told = group.told((start, read.hexdigest()))
+    if len({step for step, _ in told}) > 1:
+        raise UsageError(
+            f"output: processes found checkpoints of steps {sorted({step for step, _ in told})}; all machines must see "
+            "one and the same folder"
+        )
+    if len(set(told)) > 1:
+        raise UsageError("data: processes read different samples; all machines must see the same files or lake")
+
+
 def _sinks(config: TrainConfig, prepared: Prepared, start: int, out: TextIO | None) -> list[Sink]:
     points = [point for point in read_curve(config.output) if point.step <= start] if start else []
     found: list[Sink] = [CurveFile(config.output, start if start else -1)]
@@ -127,31 +177,3 @@ def _sinks(config: TrainConfig, prepared: Prepared, start: int, out: TextIO | No
     if out is not None:
         found.append(TerminalCurve(out, config.steps, config.curves.print_every))
     return [*found, *trackers(config)]
-
-
-def _keep(config: TrainConfig) -> None:
-    values = config.model_dump(mode="json")
-    write_whole(config.output / CONFIG, yaml.safe_dump(values, sort_keys=False, allow_unicode=True).encode())
-
-
-@contextmanager
-def _held(output: Path, resume: bool) -> Iterator[None]:
-    if output.exists() and not output.is_dir():
-        raise UsageError(f"output {output}: is a file; name a folder")
-    used = (output / CONFIG).exists() or (output / "checkpoints").exists()
-    if used and not resume:
-        raise UsageError(f"output {output}: holds a run already; go on with --resume, or name another folder")
-    if resume and not used:
-        raise UsageError(f"output {output}: holds no run to resume; leave --resume out to begin one")
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(output / ".lock")
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise UsageError(f"output {output}: another run trains into it; wait for it, or name another folder") from error
-    except OSError as error:
-        raise UsageError(f"output {output}: cannot be written ({error.strerror or error})") from error
-    try:
-        yield
-    finally:
-        lock.release()

@@ -1,19 +1,23 @@
 """Where a trainer's samples come from, and in what order.
 
-    files or runs of a lake ─▶ samples ─┬ sft, opd: a sample each ──────────────────────────────┐
-                                        ├ dpo: pairs, from rewards or as they stand in the file ─┼▶ groups ─▶ Source
-                                        └ grpo: by task, scored; groups all alike are left out ──┘
+    files, runs of a lake, or a data set
+                  └─▶ samples ─┬ sft, opd: a sample each ──────────────────────────────┐
+                               ├ dpo: pairs, from rewards or as they stand in the file ─┼▶ groups ─▶ Source
+                               └ grpo: by task, scored; groups all alike are left out ──┘
+
+What is held out shares no task and no first question with the data set that is trained on.
 
 A source hands out groups and says how many it has handed out; sought to that position it goes on with the same ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+import msgspec
 import numpy as np
 
 from silva.errors import UsageError
@@ -21,6 +25,9 @@ from silva.lake import Lake
 from silva.train.algorithms.advantages import Dropped
 from silva.train.algorithms.preference import Preference, laid_out
 from silva.train.config import DataConfig
+from silva.train.data.dataset import by_trajectory, dataset_file, read_dataset
+from silva.train.data.leak import leaks
+from silva.train.data.load import load_samples
 from silva.train.lake_samples import collect
 from silva.train.pairs import pairs
 from silva.train.sample import Sample, SampleError
@@ -101,8 +108,10 @@ def prepare(data: DataConfig, algorithm: Algorithm) -> Prepared:
         GroupError, PairError: a group or pair cannot be trained on.
         UsageError: nothing is left.
     """
-    if data.runs and data.lake is not None:
-        samples = _of_lake(data.lake, data.runs, "logprobs" in algorithm.needs)
+    if data.dataset is not None:
+        samples, parents = _of_dataset(data.dataset, data, algorithm)
+    elif data.runs and data.lake is not None:
+        samples = _of_lake(data.lake, data.runs, _reading(algorithm))
         parents = tuple(f"run:{run}" for run in data.runs)
     else:
         samples = [sample for file in data.files for sample in read_samples(file)]
@@ -114,10 +123,14 @@ def held_out(data: DataConfig, algorithm: Algorithm) -> list[Sample]:
     """The samples that are measured and not trained on, laid out as the algorithm takes them; perhaps none.
 
     Raises:
-        SampleError, GroupError, PairError, UsageError: as `prepare`.
+        SampleError, GroupError, PairError: as `prepare`.
+        UsageError: as `prepare`, or it shares something with the data set that is trained on.
     """
-    files: Iterable[Path] = data.held_out
-    samples = [sample for file in files for sample in read_samples(file)]
+    samples = [sample for file in data.held_out for sample in read_samples(file)]
+    if data.dataset is not None:
+        _apart(data.dataset, data.held_out_dataset, samples)
+    if data.held_out_dataset is not None:
+        samples += _of_dataset(data.held_out_dataset, data, algorithm)[0]
     return [sample for group in _prepared(samples, data, algorithm).groups for sample in group] if samples else []
 
 
@@ -142,7 +155,51 @@ def _prepared(samples: Sequence[Sample], data: DataConfig, algorithm: Algorithm)
     return Prepared(groups=groups, alike=alike, left_out=left)
 
 
-def _of_lake(location: str, runs: Sequence[str], logprobs: bool) -> list[Sample]:
+def _reading(algorithm: Algorithm) -> Reading:
+    return Reading(logprobs="required" if "logprobs" in algorithm.needs else "optional")
+
+
+def _of_dataset(path: Path, data: DataConfig, algorithm: Algorithm) -> tuple[list[Sample], tuple[str, ...]]:
+    """The samples of a data set, and what names the data."""
+    file = dataset_file(path)
+    dataset = read_dataset(file)
+    entries = dataset.entries
+    lakes = sorted({entry.lake for entry in entries})
+    if data.lake is not None and len(lakes) > 1:
+        raise UsageError(f"data set {file}: its trajectories lie in {', '.join(lakes)}: leave data.lake out")
+    if data.lake is not None:
+        entries = tuple(msgspec.structs.replace(entry, lake=data.lake) for entry in entries)
+    twice = next((entry for entry in by_trajectory(entries) if entry.copies > 1), None)
+    if twice is not None and {"group", "pairs"} & set(algorithm.needs):
+        raise UsageError(
+            f"data set {file}: trajectory {twice.trajectory_id[:12]} stands {twice.copies} times in it, and "
+            f"{algorithm.name} compares trajectories with each other: name one that was not upsampled"
+        )
+    samples = load_samples(msgspec.structs.replace(dataset, entries=entries), _reading(algorithm))
+    runs = sorted({entry.run_id for entry in entries})
+    return samples, (f"dataset:{file.name}", *(f"run:{run}" for run in runs))
+
+
+def _apart(trained: Path, measured: Path | None, samples: Sequence[Sample]) -> None:
+    """See that what is measured is not what is trained on."""
+    file = dataset_file(trained)
+    dataset = read_dataset(file)
+    found: list[object] = []
+    if measured is not None:
+        other = dataset_file(measured)
+        found += leaks({f"{file} (dataset)": dataset, f"{other} (held_out_dataset)": read_dataset(other)})
+    tasks = {entry.task for entry in dataset.entries}
+    found += [f"task {name} is in {file} (dataset) and in held_out" for name in _tasks_of(samples, tasks)]
+    if found:
+        more = f" ({len(found)} in all)" if len(found) > 1 else ""
+        raise UsageError(f"data: {found[0]}{more}: what is measured must not be trained on; see silva data check")
+
+
+def _tasks_of(samples: Sequence[Sample], tasks: set[tuple[str, str]]) -> list[str]:
+    return sorted({sample.task_id for sample in samples if (sample.env, sample.task_id) in tasks})
+
+
+def _of_lake(location: str, runs: Sequence[str], reading: Reading) -> list[Sample]:
     with Lake.open(location, mode="read") as lake:
         chosen = []
         for run in runs:
@@ -150,7 +207,7 @@ def _of_lake(location: str, runs: Sequence[str], logprobs: bool) -> list[Sample]
             if not found:
                 raise UsageError(f"lake {lake.location}: run {run} has no trajectories; see `silva trees list`")
             chosen += found
-        return list(collect(lake, chosen, Reading(logprobs="required" if logprobs else "optional")).samples)
+        return list(collect(lake, chosen, reading).samples)
 
 
 def _pairs(samples: Sequence[Sample], data: DataConfig) -> list[Group]:

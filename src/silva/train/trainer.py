@@ -7,6 +7,9 @@
 A checkpoint holds the engine's state, the source's position and the losses that divergence is judged by. A run that
 was killed goes on from the last one with the numbers it would have had. The weights of step n are proven by the loss of
 step n + 1; those of the last step by one more look at its samples.
+
+With several processes each has a trainer; they decide alike, because every number they decide by is the whole step's,
+and the first of them writes.
 """
 
 from __future__ import annotations
@@ -23,7 +26,9 @@ from silva.train.config import TrainConfig
 from silva.train.curves import Point, Sink
 from silva.train.divergence import DivergenceWatch
 from silva.train.engines.engine import Engine, StepResult, Update
+from silva.train.output import CHECKPOINTS
 from silva.train.sample import Sample
+from silva.train.scale.group import ALONE, Group
 from silva.train.schedule import learning_rate
 from silva.train.sources import Source
 
@@ -57,6 +62,7 @@ class Trainer:
         source: of groups.
         sinks: where curves go.
         held_out: samples to measure, laid out as the algorithm takes them.
+        group: the processes that train together.
     """
 
     def __init__(
@@ -67,10 +73,11 @@ class Trainer:
         source: Source,
         sinks: Sequence[Sink] = (),
         held_out: Sequence[Sample] = (),
+        group: Group = ALONE,
     ) -> None:
         self._config, self._engine, self._algorithm, self._source = config, engine, algorithm, source
-        self._sinks, self._held_out = list(sinks), list(held_out)
-        self._checkpoints = Checkpoints(config.output / "checkpoints", config.checkpoints.keep)
+        self._sinks, self._held_out, self._group = list(sinks), list(held_out), group
+        self._checkpoints = Checkpoints(config.output / CHECKPOINTS, config.checkpoints.keep)
         self._watch = DivergenceWatch(config.divergence)
 
     def follow(self, sinks: Sequence[Sink]) -> None:
@@ -108,6 +115,7 @@ class Trainer:
         Raises:
             StoreError: a checkpoint cannot be written; the last good one stays.
             SampleError, BatchError: a sample cannot be trained on.
+            LostTouch: another process of the run is gone.
         """
         steps = self._config.steps
         samples: list[Sample] = []
@@ -115,7 +123,7 @@ class Trainer:
         if self._held_out and not self._engine.step:
             self._measure({})
         while self._engine.step < steps:
-            if stopping():
+            if self._group.agreed(stopping()):
                 return self._stopped("interrupted", "it was told to stop", written)
             samples = [sample for group in self._source.take(self._config.batch) for sample in group]
             if not samples:
@@ -133,7 +141,7 @@ class Trainer:
         if samples and (reason := self._watch.of_loss(self._engine.evaluate(samples, self._algorithm).loss)):
             return self._diverged(reason, None)
         checkpoint = self._checkpoint()
-        policy = write_policy(self._engine, self._config.output)
+        policy = write_policy(self._engine, self._config.output, self._group)
         return TrainResult(status="finished", step=self._engine.step, policy=policy, checkpoint=checkpoint)
 
     def _stopped(self, status: Literal["interrupted"], reason: str, written: int) -> TrainResult:
@@ -143,7 +151,8 @@ class Trainer:
     def _diverged(self, reason: str, result: StepResult | None) -> TrainResult:
         if result is not None:
             self._write(Point(step=self._engine.step + 1, values={"loss": result.loss, **result.metrics}))
-        self._checkpoints.set_aside(self._engine.step)
+        if self._group.leads:
+            self._checkpoints.set_aside(self._engine.step)
         return TrainResult(
             status="diverged", step=self._engine.step, reason=reason, checkpoint=self._checkpoints.latest()
         )
@@ -176,11 +185,17 @@ class Trainer:
                 self._engine.save_weights_for_sampler(folder / WEIGHTS)
             (folder / TRAINER).write_text(json.dumps(said), encoding="utf-8")
 
-        return self._checkpoints.write(self._engine.step, fill)
+        if self._group.leads:
+            return self._checkpoints.write(self._engine.step, fill)
+        # weights may lie in parts: every process takes part in what the first writes
+        self._engine.save_state(self._config.output)
+        if self._config.checkpoints.weights:
+            self._engine.save_weights_for_sampler(self._config.output)
+        return self._config.output / CHECKPOINTS / f"step-{self._engine.step:06d}"
 
 
-def write_policy(engine: Engine, output: Path) -> Path:
-    """Write an engine's present weights as the finished policy of an output folder.
+def write_policy(engine: Engine, output: Path, group: Group = ALONE) -> Path:
+    """Write an engine's present weights as the finished policy of an output folder; the first process does.
 
     Raises:
         StoreError: the disk refused.
@@ -192,6 +207,9 @@ def write_policy(engine: Engine, output: Path) -> Path:
             file.rename(folder / file.name)
         made.rmdir()
 
+    if not group.leads:
+        engine.save_weights_for_sampler(output)
+        return output / POLICY
     return write_folder(output / POLICY, fill)
 
 

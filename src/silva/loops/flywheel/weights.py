@@ -2,20 +2,23 @@
 
 LINE-0  the base: its folder, or `local`      LINE-N  whole weights: FOLDER/policies/LINE-N
                                                       an adapter: merged with its base into FOLDER/policies/LINE-N
-                                                      (what plays); the adapter (what training goes on from)
+                                                      (what plays); FOLDER/policies/adapters/LINE-N (what training
+                                                      goes on from)
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from silva.errors import StoreError
 from silva.loops.flywheel.config import TINY
 from silva.loops.flywheel.loop import Loop
 from silva.train.config import BUNDLED, PolicyConfig
 from silva.train.registry.export import export_merged
 from silva.train.registry.materialise import materialise
 from silva.train.sample import Sample
+
+ADAPTERS = "adapters"
+"""Under `policies`; no version is called so: those end in a number."""
 
 
 def base_weights(loop: Loop) -> str:
@@ -63,7 +66,9 @@ def trained_from(loop: Loop, version: str) -> PolicyConfig:
     if found.kind == "full":
         weights = str(materialise(registry, found, loop.folder / "policies"))
     elif found.kind == "adapter":
-        start = _as_trained(loop, version)
+        start = materialise(registry, found, loop.folder / "policies" / ADAPTERS)
+        if weights != BUNDLED:
+            weights = str(Path(weights).resolve())  # the registry's copy names its base by the folder's own name
     return PolicyConfig.model_validate(
         {
             "weights": weights,
@@ -74,16 +79,6 @@ def trained_from(loop: Loop, version: str) -> PolicyConfig:
             "context": policy.context,
         }
     )
-
-
-def _as_trained(loop: Loop, version: str) -> Path:
-    """The adapter as the round left it. The registry's copy names its base by the line's name for it, the trainer by
-    the folder's, and refuses another."""
-    for number in range(1, len(loop.config.rounds) + 1):
-        registered = loop.outputs(f"round-{number}.register")
-        if registered is not None and registered["version"] == version:
-            return loop.folder / str(loop.given(f"round-{number}.train")["policy"])
-    raise StoreError(f"loop {loop.folder}: no round of it has trained {version}; begin the loop in a new folder")
 
 
 def with_logprobs(loop: Loop, version: str, samples: list[Sample], temperature: float) -> tuple[list[Sample], float]:

@@ -129,6 +129,21 @@ def read_dataset(path: Path) -> DataSet:
     return DataSet(part=header.part, entries=tuple(entries), made=header.made)
 
 
+def dataset_file(path: Path) -> Path:
+    """The file of a data set that is named by its path, or by its part in the folder of a split: `sets/train`.
+
+    Raises:
+        UsageError: a folder is named without a part; the message says which there are.
+    """
+    part = path.with_name(f"{path.name}.jsonl")
+    if not path.is_file() and part.is_file():
+        return part
+    if path.is_dir():
+        parts = ", ".join(str(path / each.stem) for each in sorted(path.glob("*.jsonl")))
+        raise UsageError(f"data set {path}: it is a folder; name one of its parts: {parts or 'there are none'}")
+    return path
+
+
 def by_trajectory(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     """Entries of one trajectory made one, their copies added up; in order of first appearance."""
     found: dict[tuple[str, str], Entry] = {}

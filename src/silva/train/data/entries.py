@@ -110,6 +110,12 @@ def question_of(text: str) -> str:
     return digest("question", text)
 
 
+def counts(trajectory: Trajectory) -> bool:
+    """Whether an attempt may stand in a data set: it ended, and no later one took its place."""
+    ended = trajectory.leaf_id and trajectory.outcome.status is not Status.FAILED
+    return bool(ended) and not trajectory.superseded
+
+
 def _grouped(entry: Entry, key: Key, task: Task | None) -> Entry:
     return msgspec.structs.replace(entry, group=key(entry, task))
 
@@ -122,7 +128,7 @@ def _present(entry: Entry, key: str, value: object) -> str:
 
 def _counted(trajectories: list[Trajectory]) -> list[Trajectory]:
     last = [member for group in groups(trajectories) for member in group.trajectories]
-    return [each for each in last if each.leaf_id and not each.superseded and each.outcome.status is not Status.FAILED]
+    return [each for each in last if counts(each)]
 
 
 def _questions(lake: Lake, run: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ begin: A random by seed, B nought ─▶ trained ─▶ adapter_config.json, ada
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,10 +21,14 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from silva.errors import UsageError
+from silva.models.local import MODEL
 from silva.train.config import PROJECTIONS, AdapterConfig
 from silva.train.engines.tensor_file import write_tensors
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
+
+_UNPACKED = re.compile(re.escape(MODEL) + r"-[0-9a-f]{12}", re.ASCII)
+"""The folder the bundled model was unpacked into, see `silva.models.local.weights`."""
 
 
 def begin(model: Any, shape: AdapterConfig, base: str, seed: int) -> Any:
@@ -96,7 +101,7 @@ def read_shape(folder: Path, base: str) -> AdapterConfig:
     if not isinstance(targets, list) or not set(targets) <= set(PROJECTIONS):
         raise UsageError(f"adapter {name}: its targets are {targets}; possible are {', '.join(PROJECTIONS)}")
     trained_on = str(said.get("base_model_name_or_path") or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
-    if trained_on and trained_on.lower() != base.lower():
+    if trained_on and not _same_base(trained_on.lower(), base.lower()):
         raise UsageError(f"adapter {name}: it was trained on {trained_on}, the policy's weights are {base}")
     return AdapterConfig(
         rank=rank,
@@ -104,6 +109,13 @@ def read_shape(folder: Path, base: str) -> AdapterConfig:
         dropout=float(said.get("lora_dropout") or 0.0),
         targets=tuple(target for target in PROJECTIONS if target in targets),  # pyright: ignore[reportArgumentType]
     )
+
+
+def _same_base(one: str, other: str) -> bool:
+    """Whether two names are of one base. The bundled model has two: its own, which the registry writes into an adapter,
+    and that of the folder it was unpacked into, which the trainer does."""
+    names = {one, other}
+    return len(names) == 1 or (MODEL in names and any(_UNPACKED.fullmatch(name) for name in names))
 
 
 def write_into(adapted: Any, folder: Path) -> None:

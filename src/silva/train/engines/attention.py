@@ -1,9 +1,10 @@
-"""Attention over samples laid one behind another: each attends to itself alone, and no position is padding.
+"""Attention over samples laid out as a tree of runs: each position sees what stands before it in its own sample alone.
 
-    query, key, value of T positions ─▶ cut at the samples' bounds ─▶ causal attention of each ─▶ T positions
+    query, key, value of T positions ─▶ cut at the runs' bounds ─▶ attention of each run to the runs before it on its
+    way and, causally, to itself ─▶ T positions
 
-Everything else in the network works position by position, so T real positions cost T. Where one dense mask over all T
-would pay for T x T, this pays for the sum of squares of the samples' lengths.
+Everything else in the network works position by position, so T real positions cost T, no position is padding, and a
+prefix that samples share (`silva.train.engines.prefixes`) is computed once.
 """
 
 from __future__ import annotations
@@ -13,11 +14,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import AttentionInterface
 
+from silva.train.engines.prefixes import Segment
+
 NAME = "silva_segments"
-"""What a model's `attn_implementation` is called; the bounds go in as `segments`, a list of (start, stop)."""
+"""What a model's `attn_implementation` is called; the runs go in as `segments`."""
 
 
 def segment_attention(
@@ -28,10 +32,10 @@ def segment_attention(
     attention_mask: Tensor | None,
     dropout: float = 0.0,
     scaling: float | None = None,
-    segments: Sequence[tuple[int, int]] | None = None,
+    segments: Sequence[Segment] | None = None,
     **_: Any,
 ) -> tuple[Tensor, None]:
-    """Causal attention of each segment.
+    """Causal attention along each sample.
 
     Args:
         module: of the layer; says how many query heads share a key head.
@@ -41,7 +45,7 @@ def segment_attention(
         attention_mask: must be None.
         dropout: chance of leaving a weight out.
         scaling: of the products.
-        segments: bounds that cover 0 to T in order; None for one segment.
+        segments: runs that cover 0 to T in order; None for one run.
 
     Returns:
         [1, T, heads, size], and None for the weights.
@@ -52,17 +56,26 @@ def segment_attention(
     if attention_mask is not None or len(query) != 1:
         raise ValueError("segment_attention takes one row and no mask")
     group = query.shape[1] // key.shape[1]
-    mixed = [
-        scaled_dot_product_attention(
-            query[:, :, start:stop],
-            key[:, :, start:stop].repeat_interleave(group, dim=1),
-            value[:, :, start:stop].repeat_interleave(group, dim=1),
-            dropout_p=dropout,
-            is_causal=True,
-            scale=scaling,
+    mixed = []
+    for segment in segments or [Segment(start=0, stop=query.shape[2])]:
+        keys, values = (
+            torch.cat(
+                [part[:, :, start:stop] for start, stop in (*segment.before, (segment.start, segment.stop))], dim=2
+            )
+            for part in (key, value)
         )
-        for start, stop in segments or [(0, query.shape[2])]
-    ]
+        length = segment.stop - segment.start
+        mixed.append(
+            scaled_dot_product_attention(
+                query[:, :, segment.start : segment.stop],
+                keys.repeat_interleave(group, dim=1),
+                values.repeat_interleave(group, dim=1),
+                attn_mask=causal_lower_right(length, segment.seen + length) if segment.before else None,
+                dropout_p=dropout,
+                is_causal=not segment.before,
+                scale=scaling,
+            )
+        )
     return torch.cat(mixed, dim=2).transpose(1, 2).contiguous(), None
 
 

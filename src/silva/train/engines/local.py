@@ -3,6 +3,9 @@
     samples ─▶ micro-batches ─▶ log-probabilities of what carries loss: under the policy, and where the algorithm asks
                under the reference (the policy as it began) and the teacher ─▶ collate ─▶ algorithm.loss ─▶ backward
 
+With several processes each computes its share of the samples and all make the same update of the same weights; what is
+written is written by one of them (`silva.train.scale`).
+
 The reference of a new adapter is the model without it; else a copy of the trained weights as they began, put in place
 for the moment. Everything random is drawn from the seed, and the state holds all of it: a run that was stopped goes on
 with the very numbers it would have had.
@@ -16,6 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +29,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
-from silva.errors import UsageError
+from silva.errors import Exit, SilvaError, UsageError
 from silva.train.algorithms.batch import collate
 from silva.train.algorithms.loss import Loss
 from silva.train.algorithms.totals import Totals
@@ -34,10 +38,11 @@ from silva.train.engines import adapters
 from silva.train.engines.engine import Drawn, StepResult, Update
 from silva.train.engines.microbatches import MicroBatch, micro_batches
 from silva.train.engines.optimiser import Optimiser
+from silva.train.engines.readable import check_known, check_readable
 from silva.train.engines.sampler import Sampler
+from silva.train.engines.target_logprobs import TargetLogprobs
 from silva.train.engines.teacher import Teacher
 from silva.train.engines.tensor_file import write_tensors
-from silva.train.engines.token_logprobs import token_logprobs
 from silva.train.engines.weights import (
     TOKENIZER,
     computed_in,
@@ -47,16 +52,21 @@ from silva.train.engines.weights import (
     tokenizer_digest,
 )
 from silva.train.sample import Floats, Sample, SampleError
+from silva.train.scale.device import device_of
+from silva.train.scale.group import ALONE, Group
+from silva.train.scale.sharding import shard, wholes
+from silva.train.scale.share import share, together
 
 if TYPE_CHECKING:
     from silva.train.algorithms import Algorithm
 
 STATE, TENSORS = "engine.json", "engine.safetensors"
 _HEAD = "lm_head.weight"
+_GPU_RANDOM = "random_gpu"
 
 
 class LocalEngine:
-    """Weights of the llama family, trained in this process.
+    """Weights of the llama family, trained in this process or, with a group, in several alike.
 
     Args:
         policy: which weights, and what of them is trained.
@@ -65,10 +75,12 @@ class LocalEngine:
         micro_tokens: bounds what is computed at once; changes no result but rounding.
         temperature: samples were drawn at.
         seed: of everything random.
+        group: the processes that train together.
+        sharded: each of them holds a part of the weights; with `method: full`.
 
     Raises:
-        UsageError: weights, adapter or teacher cannot be used.
-        MissingError: the bundled model is not installed.
+        UsageError: weights, adapter, teacher or device cannot be used.
+        MissingError: the bundled model, or a torch that knows the device, is not installed.
     """
 
     def __init__(
@@ -80,12 +92,16 @@ class LocalEngine:
         micro_tokens: int = 2048,
         temperature: float = 1.0,
         seed: int = 0,
+        group: Group = ALONE,
+        sharded: bool = False,
     ) -> None:
         self.step = 0
         self._policy = policy
+        self._group, self._sharded, self._seed, self._calls = group, sharded, seed, 0
         self._micro_tokens = micro_tokens
         self._temperature = temperature
-        self._dtype = computed_in(policy.dtype)
+        self._device = device_of(policy.device)
+        self._dtype = computed_in(policy.dtype, self._device)
         torch.manual_seed(seed)
         if policy.scratch is not None:
             self._folder, model = policy.scratch.tokenizer, random_model(policy.scratch, self._dtype, seed)
@@ -102,13 +118,19 @@ class LocalEngine:
             )
         self._model: Any = model
         owner = self._adapted if self._adapted is not None else model
+        self._read = TargetLogprobs(model, self._temperature)
+        if sharded:
+            shard(self._read, model.model.layers, self._device, self._dtype)
+        owner.to(self._device)
         trained = {name: value for name, value in owner.named_parameters() if value.requires_grad}
         self._optimiser = Optimiser(trained, optimiser or OptimiserConfig())
         self._began: dict[str, Tensor] | None = None
         if self._adapted is None or policy.start is not None:
             self._began = self._optimiser.copy()
         tokenizer = tokenizer_digest(self._folder)
-        self._teacher = None if teacher is None else Teacher(teacher, self._dtype, self._temperature, tokenizer)
+        self._teacher = (
+            None if teacher is None else Teacher(teacher, self._dtype, self._temperature, tokenizer, self._device)
+        )
         self._tokenizer = tokenizer
         self._sampler: Sampler | None = None
         self._drawing: tuple[int, Path] | None = None
@@ -138,8 +160,18 @@ class LocalEngine:
     def forward_backward(self, samples: Sequence[Sample], algorithm: Algorithm) -> StepResult:
         """See `Engine`."""
         self._model.train()
+        if self._group.size > 1:  # dropout draws otherwise in every process, and alike after a resume
+            own = np.random.SeedSequence([self._seed, self.step, self._calls, self._group.rank])
+            torch.manual_seed(int(own.generate_state(1)[0]))
+        self._calls += 1
         try:
             return self._over(samples, algorithm, backward=True)
+        except torch.OutOfMemoryError as error:
+            raise SilvaError(
+                f"the GPU's memory is full at step {self.step + 1}: lower micro_tokens ({self._micro_tokens}), shorten "
+                "samples, or share the weights (docs/guides/gpus.md); --resume goes on from the last checkpoint",
+                Exit.INCOMPLETE,
+            ) from error
         finally:
             self._model.eval()
 
@@ -151,20 +183,23 @@ class LocalEngine:
 
     def optim_step(self, learning_rate: float) -> Update:
         """See `Engine`."""
+        if self._group.size > 1 and not self._sharded:
+            self._optimiser.sum_gradients(self._group)
         norm, applied = self._optimiser.step(learning_rate)
         self.step += applied
+        self._calls = 0
         return Update(learning_rate=learning_rate, gradient_norm=norm, applied=applied)
 
     def logprobs(self, samples: Sequence[Sample]) -> list[Floats]:
         """See `Engine`."""
         self._model.eval()
-        self._readable(samples)
+        check_readable(samples, int(self._model.config.vocab_size), self.context)
         found: list[Floats] = []
         with torch.no_grad():
             for sample in samples:
-                batch = MicroBatch.of([sample])
-                values = self._logprobs(batch, self._hidden(batch))[:, 0] if len(batch.targets) else torch.zeros(0)
-                found.append(values.numpy())
+                batch = MicroBatch.of([sample]).to(self._device)
+                values = self._read(batch)[:, 0] if len(batch.targets) else torch.zeros(0)
+                found.append(values.cpu().numpy())
         return found
 
     def sample(
@@ -186,14 +221,19 @@ class LocalEngine:
 
     def save_weights_for_sampler(self, folder: Path) -> Path:
         """See `Engine`."""
+        tensors: dict[str, Tensor] = {}
+        if self._adapted is None:
+            tied = self._model.config.tie_word_embeddings
+            state = {name: value for name, value in self._model.state_dict().items() if not tied or name != _HEAD}
+            tensors = wholes(state, keep=self._group.leads)
+        if not self._group.leads:
+            return folder
         folder.mkdir()
         if self._adapted is not None:
             adapters.save(self._adapted, self._optimiser.masters, folder)
             return folder
         self._model.config.save_pretrained(folder)
-        tied = self._model.config.tie_word_embeddings
-        tensors = {name: value for name, value in self._model.state_dict().items() if not tied or name != _HEAD}
-        write_tensors(tensors, folder / "model.safetensors")
+        write_tensors({name: value.to(self._dtype) for name, value in tensors.items()}, folder / "model.safetensors")
         for name in TOKENIZER:
             if (self._folder / name).is_file():
                 shutil.copyfile(self._folder / name, folder / name)
@@ -201,7 +241,12 @@ class LocalEngine:
 
     def save_state(self, folder: Path) -> None:
         """See `Engine`."""
-        tensors = self._optimiser.tensors() | {"random": torch.get_rng_state()}
+        tensors = wholes(self._optimiser.tensors(), keep=self._group.leads)
+        if not self._group.leads:
+            return
+        tensors["random"] = torch.get_rng_state()
+        if self._device.type == "cuda":
+            tensors[_GPU_RANDOM] = torch.cuda.get_rng_state(self._device)
         write_tensors(tensors, folder / TENSORS)
         (folder / STATE).write_text(json.dumps({"step": self.step, "dtype": str(self._dtype)}), encoding="utf-8")
 
@@ -215,6 +260,9 @@ class LocalEngine:
         if said["dtype"] != str(self._dtype):
             raise UsageError(f"checkpoint {folder.name}: computed in {said['dtype']}, this run in {self._dtype}")
         torch.set_rng_state(tensors.pop("random"))
+        drawn = tensors.pop(_GPU_RANDOM, None)
+        if drawn is not None and self._device.type == "cuda":
+            torch.cuda.set_rng_state(drawn, self._device)
         self._optimiser.load(tensors)
         self.step = int(said["step"])
 
@@ -229,22 +277,27 @@ class LocalEngine:
 
     def _over(self, samples: Sequence[Sample], algorithm: Algorithm, backward: bool) -> StepResult:
         started = time.monotonic()
-        self._readable(samples)
+        check_readable(samples, int(self._model.config.vocab_size), self.context)
         pairs = "pairs" in algorithm.needs
         if pairs and len(samples) % 2:
             raise SampleError(f"{len(samples)} samples are no pairs: each chosen one is followed by its rejected one")
         totals = Totals.of(samples, pairs=len(samples) // 2 if pairs else 0)
-        self._known(samples, algorithm)
+        check_known(samples, algorithm)
         value, metrics, tokens, targets = 0.0, dict[str, float](), 0, 0
-        for batch in micro_batches(samples, self._micro_tokens, pairs):
-            loss = self._loss(batch, algorithm, totals)
+        batches, idle = self._mine(samples, pairs)
+        for batch in batches:
+            loss = self._loss(batch.to(self._device), algorithm, totals)
             if backward:
                 loss.value.backward()
             value += float(loss.value.detach())
             for name, part in loss.metrics.items():
                 metrics[name] = metrics.get(name, 0.0) + part
             tokens, targets = tokens + batch.ids.shape[1], targets + len(batch.targets)
-        return StepResult(
+        for batch in idle:
+            loss = self._loss(batch.to(self._device), algorithm, totals)
+            if backward:
+                (loss.value * 0.0).backward()
+        result = StepResult(
             loss=value,
             metrics=metrics,
             samples=len(samples),
@@ -252,18 +305,36 @@ class LocalEngine:
             loss_tokens=targets,
             seconds=time.monotonic() - started,
         )
+        if self._group.size == 1:
+            return result
+        return replace(together(self._group.told(result)), samples=len(samples))
+
+    def _mine(self, samples: Sequence[Sample], pairs: bool) -> tuple[list[MicroBatch], list[MicroBatch]]:
+        """What of a step this process computes; and what it computes to no effect because others, with weights in
+        parts, have more micro-batches and need this one's parts for each."""
+        if self._group.size == 1:
+            return micro_batches(samples, self._micro_tokens, pairs), []
+        mine = share(samples, self._group.size, pairs)[self._group.rank]
+        batches = micro_batches(mine, self._micro_tokens, pairs)
+        if not self._sharded:
+            return batches, []
+        most = max(self._group.told(len(batches)))
+        if len(batches) == most:
+            return batches, []
+        filler = batches or micro_batches(samples, self._micro_tokens, pairs)
+        return batches, filler[:1] * (most - len(batches))
 
     def _loss(self, batch: MicroBatch, algorithm: Algorithm, totals: Totals) -> Loss:
         needs = algorithm.needs
         reference = teacher = top = asked = None
         if "reference" in needs:
             with self._as_it_began():
-                reference = self._logprobs(batch, self._hidden(batch))[:, 0]
+                reference = self._read(batch)[:, 0]
         if "teacher" in needs or "teacher_top" in needs:
             if self._teacher is None:
                 raise UsageError(f"algorithm {algorithm.name}: it needs a teacher; name one as `teacher` in the config")
             teacher, asked = self._teacher.judge(batch, alternatives="teacher_top" in needs)
-        logprobs = self._logprobs(batch, self._hidden(batch), asked)
+        logprobs = self._read(batch, asked)
         if asked is not None:
             top = logprobs[:, 1:]
         return algorithm.loss(
@@ -279,17 +350,6 @@ class LocalEngine:
             )
         )
 
-    def _hidden(self, batch: MicroBatch) -> Tensor:
-        """The last layer's output where a position with loss is predicted, [L, width]."""
-        output = self._model.model(
-            input_ids=batch.ids, position_ids=batch.positions, use_cache=False, segments=batch.segments
-        )
-        return output.last_hidden_state[0, batch.read_at]
-
-    def _logprobs(self, batch: MicroBatch, hidden: Tensor, more: Tensor | None = None) -> Tensor:
-        ids = batch.targets[:, None] if more is None else torch.cat([batch.targets[:, None], more], dim=1)
-        return token_logprobs(hidden, self._model.lm_head.weight, ids, self._temperature)
-
     @contextmanager
     def _as_it_began(self) -> Iterator[None]:
         training = self._model.training
@@ -303,32 +363,6 @@ class LocalEngine:
                     yield
         finally:
             self._model.train(training)
-
-    def _readable(self, samples: Sequence[Sample]) -> None:
-        vocabulary, context = int(self._model.config.vocab_size), self.context
-        for sample in samples:
-            if len(sample) > context:
-                raise SampleError(
-                    f"{sample.name}: {len(sample)} ids, the policy's context holds {context}; "
-                    "truncate it with `silva train samples --limit`"
-                )
-            if sample.images:
-                raise SampleError(f"{sample.name}: it shows images, which this policy cannot see")
-            if len(sample) and not 0 <= int(sample.ids.min()) <= int(sample.ids.max()) < vocabulary:
-                raise SampleError(
-                    f"{sample.name}: it holds id {int(sample.ids.max())}, the policy has {vocabulary}: it was made "
-                    "with another tokenizer"
-                )
-
-    def _known(self, samples: Sequence[Sample], algorithm: Algorithm) -> None:
-        if "logprobs" not in algorithm.needs:
-            return
-        for sample in samples:
-            if np.isnan(sample.logprobs[sample.mask]).any():
-                raise SampleError(
-                    f"{sample.name}: it has no log-probabilities, which {algorithm.name} needs; roll out with them "
-                    "(sampling.logprobs=true), or train with sft"
-                )
 
     def _sampling(self) -> Sampler:
         """The sampler, with the present weights."""

@@ -6,8 +6,9 @@ import importlib.util
 import os
 from typing import TYPE_CHECKING
 
-from silva.errors import MissingError
+from silva.errors import MissingError, UsageError
 from silva.train.config import TrainConfig
+from silva.train.scale.group import ALONE, Group
 
 if TYPE_CHECKING:
     from silva.train.engines.local import LocalEngine
@@ -35,13 +36,23 @@ def require(*modules: str) -> None:
             raise MissingError(f"training needs {module}, which is not installed: pip install 'silva[{extra}]'")
 
 
-def open_engine(config: TrainConfig) -> LocalEngine:
+def open_engine(config: TrainConfig, group: Group = ALONE) -> LocalEngine:
     """The local engine with a configuration's policy, optimiser and teacher.
+
+    Args:
+        config: of the run.
+        group: the processes that train together.
 
     Raises:
         MissingError: a library or the bundled model is not installed.
-        UsageError: the policy or teacher cannot be used.
+        UsageError: the policy or teacher cannot be used, or more processes are asked for than there are.
     """
+    if group.size == 1 and config.scale.ranks > 1:
+        raise UsageError(
+            f"scale: {config.scale.ranks} processes are for `silva train run`; here one trains: leave it out"
+        )
+    if group.size == 1 and config.scale.shard:
+        raise UsageError("scale.shard: one process has nobody to share weights with: set scale.processes")
     share_cores()
     require("torch", "transformers", "peft", "safetensors")
     import torch
@@ -50,6 +61,8 @@ def open_engine(config: TrainConfig) -> LocalEngine:
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)
+    elif group.size > 1 and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(max(1, (os.cpu_count() or 1) // int(os.environ.get("LOCAL_WORLD_SIZE", group.size))))
     return LocalEngine(
         config.policy,
         config.optimiser,
@@ -57,4 +70,6 @@ def open_engine(config: TrainConfig) -> LocalEngine:
         micro_tokens=config.micro_tokens,
         temperature=config.temperature,
         seed=config.seed,
+        group=group,
+        sharded=config.scale.shard,
     )

@@ -2,6 +2,9 @@
 
     backward ─▶ gradient of a parameter ─▶ added to its master's, and let go ─▶ clip ─▶ AdamW ─▶ copied back
 
+Where several processes train, each one's gradients are summed with the others' before that. Masters that lie in parts
+(`silva.train.scale.sharding`) are updated in parts.
+
 A bfloat16 number has eight bits: an update below a 256th of a weight, or of a gradient already summed, would be lost. A
 float32 parameter is its own master. Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019, arXiv
 1711.05101; masters: Micikevicius et al., Mixed Precision Training, 2018, arXiv 1710.03740.
@@ -20,8 +23,10 @@ from torch.nn import Parameter
 
 from silva.errors import UsageError
 from silva.train.config import OptimiserConfig
+from silva.train.scale.group import Group
+from silva.train.scale.sharding import parted_like, whole
 
-_MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+_MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
 class Optimiser:
@@ -54,7 +59,7 @@ class Optimiser:
             The gradient's norm before clipping, and whether the update was made: only where the norm is finite.
         """
         bound = self._config.clip if self._config.clip is not None else math.inf
-        norm = float(torch.nn.utils.clip_grad_norm_(list(self.masters.values()), bound))
+        norm = float(whole(torch.nn.utils.clip_grad_norm_(list(self.masters.values()), bound)))
         applied = math.isfinite(norm)
         if applied:
             for group in self._adam.param_groups:
@@ -65,6 +70,13 @@ class Optimiser:
             master.grad = None
         return norm, applied
 
+    def sum_gradients(self, group: Group) -> None:
+        """Put in place of each gradient its sum over all processes; all of them call it."""
+        for master in self.masters.values():
+            if master.grad is None:
+                master.grad = torch.zeros_like(master)
+        group.sum_up([master.grad for master in self.masters.values() if master.grad is not None])
+
     def copy(self) -> dict[str, Tensor]:
         """The weights as they are now, by name."""
         return {name: master.detach().clone() for name, master in self.masters.items()}
@@ -72,6 +84,10 @@ class Optimiser:
     @contextmanager
     def holding(self, weights: Mapping[str, Tensor]) -> Iterator[None]:
         """The parameters hold other weights inside the block, without gradient."""
+        if any(hasattr(parameter, "full_tensor") for parameter in self._parameters.values()):
+            with self._overwritten(weights):
+                yield
+            return
         kept = {name: parameter.data for name, parameter in self._parameters.items()}
         try:
             for name, parameter in self._parameters.items():
@@ -81,6 +97,19 @@ class Optimiser:
         finally:
             for name, parameter in self._parameters.items():
                 parameter.data = kept[name]
+
+    @contextmanager
+    def _overwritten(self, weights: Mapping[str, Tensor]) -> Iterator[None]:
+        # parts are gathered from the memory they were made in: other weights must be copied there
+        kept = {name: parameter.detach().clone() for name, parameter in self._parameters.items()}
+        with torch.no_grad():
+            try:
+                for name, parameter in self._parameters.items():
+                    parameter.copy_(weights[name])
+                yield
+            finally:
+                for name, parameter in self._parameters.items():
+                    parameter.copy_(kept[name])
 
     def tensors(self) -> dict[str, Tensor]:
         """All that going on exactly needs: masters and moments, by `kind/name`."""
@@ -105,10 +134,14 @@ class Optimiser:
             raise UsageError(f"checkpoint: it holds {min(unknown)}, which is not trained here: it is of another setup")
         with torch.no_grad():
             for name, master in self.masters.items():
-                master.copy_(tensors[f"weight/{name}"])
+                master.copy_(parted_like(tensors[f"weight/{name}"], master))
                 moments: dict[str, Any] = {
-                    moment: tensors[f"{moment}/{name}"].clone() for moment in _MOMENTS if f"{moment}/{name}" in tensors
+                    moment: parted_like(tensors[f"{moment}/{name}"], master).clone()
+                    for moment in _MOMENTS
+                    if f"{moment}/{name}" in tensors
                 }
+                if f"step/{name}" in tensors:
+                    moments["step"] = tensors[f"step/{name}"].clone()
                 if moments:
                     self._adam.state[master] = moments
         self._publish()

@@ -25,13 +25,21 @@ class Teacher:
         dtype: what is computed in.
         temperature: divides its logits as it does the policy's.
         tokenizer: digest of the policy's tokenizer.
+        device: where it computes (None: the processor).
 
     Raises:
         UsageError: weights or adapter cannot be used.
         TeacherError: it has another tokenizer.
     """
 
-    def __init__(self, config: TeacherConfig, dtype: torch.dtype, temperature: float, tokenizer: str) -> None:
+    def __init__(
+        self,
+        config: TeacherConfig,
+        dtype: torch.dtype,
+        temperature: float,
+        tokenizer: str,
+        device: torch.device | None = None,
+    ) -> None:
         folder = policy_folder(config.weights)
         self._digest = tokenizer_digest(folder)
         if tokenizer and self._digest and tokenizer != self._digest:
@@ -42,7 +50,7 @@ class Teacher:
         model = load_model(folder, dtype)
         if config.adapter is not None:
             model = adapters.merge_into(model, config.adapter, folder.name)
-        self._model = model.eval().requires_grad_(False)
+        self._model = model.eval().requires_grad_(False).to(device or torch.device("cpu"))
         self._name = folder.name if config.adapter is None else config.adapter.name
         self._top = config.top
         self._temperature = temperature
@@ -77,12 +85,12 @@ class Teacher:
             mine = slice(start, start + len(at))
             start += len(at)
             logprobs = np.zeros(len(sample), np.float32)
-            logprobs[at] = drawn[mine].numpy()
+            logprobs[at] = drawn[mine].cpu().numpy()
             ids = values = None
             if top is not None:
                 ids = np.zeros((len(sample), top[0].shape[1]), np.int32)
                 values = np.zeros(ids.shape, np.float32)
-                ids[at], values[at] = top[0][mine].numpy(), top[1][mine].numpy()
+                ids[at], values[at] = (part[mine].cpu().numpy() for part in top)
             found.append(
                 TeacherLogprobs(
                     ids=sample.ids,

@@ -105,8 +105,10 @@ def random_model(shape: ScratchConfig, dtype: torch.dtype, seed: int) -> Any:
         return made.to(dtype)
 
 
-def computed_in(name: str) -> torch.dtype:
-    """The number format of a config's `dtype`."""
+def computed_in(name: str, device: torch.device | None = None) -> torch.dtype:
+    """The number format of a config's `dtype` on a device (None: the processor)."""
+    if name == "auto" and device is not None and device.type == "cuda":
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
     return {"auto": best_dtype(), "bfloat16": torch.bfloat16, "float32": torch.float32}[name]
 
 

@@ -11,15 +11,28 @@ from silva.rollout.config import RolloutConfig
 from silva.train.buffer.config import JobConfig
 from silva.train.config import CheckpointConfig, DataConfig, Section, TrainConfig
 
+MOST_RANK = 64
+"""Of adapters that a vLLM of the run's own holds (silva.models.local.vllm)."""
 _OWN = ("run", "model", "policy", "group", "renderer")
 """Fields of a rollout that an online run decides by itself."""
 
 
 class ServeConfig(Section):
-    """The run's own model server: most requests computed at once, torch's threads in it (None: all cores)."""
+    """The run's own model server: most requests computed at once, torch's threads in it (None: all cores). `engine:
+    vllm` computes on a GPU, by the vLLM of the interpreter `python` ("": Silva's own); `devices` are the GPUs it sees
+    ("": all), as CUDA_VISIBLE_DEVICES counts them."""
 
+    engine: Literal["torch", "vllm"] = "torch"
     rows: int = Field(default=32, ge=1)
     threads: int | None = Field(default=None, ge=1)
+    python: str = ""
+    devices: str = ""
+
+    @model_validator(mode="after")
+    def _of_vllm(self) -> ServeConfig:
+        if self.engine != "vllm" and (self.python or self.devices):
+            raise ValueError("python and devices go with engine: vllm")
+        return self
 
 
 class GatewayAt(Section):
@@ -47,6 +60,13 @@ class GatewayAt(Section):
         return self
 
 
+class TrlConfig(Section):
+    """What `engine: trl-async` adds (docs/guides/async-gpu.md). `attention`: torch's, or TRL's own kernel (`fa3`:
+    NVIDIA's Hopper and later; it is fetched from a hub when first used). They differ by rounding."""
+
+    attention: Literal["torch", "fa3"] = "torch"
+
+
 class BufferAt(Section):
     """Where the buffer is: in this process, kept in the output folder; or a job of a server, its token in `token_env`.
     The other fields are terms of the job (docs/guides/buffer.md)."""
@@ -62,13 +82,16 @@ class BufferAt(Section):
 class OnlineConfig(TrainConfig):
     """One online run. `mode` is the switch: `sync` grows and trains in turns, `async` side by side, with groups at most
     `staleness` versions old. `rollout` says what is grown, `group` how many attempts a task gets; `batch` counts groups
-    a step. `most_barren` groups in a row that nothing can be learnt from end the run."""
+    a step. `most_barren` groups in a row that nothing can be learnt from end the run. `engine` trains: Silva's own, or
+    TRL's asynchronous GRPO."""
 
+    engine: Literal["local", "trl-async"] = "local"  # pyright: ignore[reportIncompatibleVariableOverride]
     mode: Literal["sync", "async"] = "async"
     staleness: int = Field(default=1, ge=0, le=1000)
     group: int = Field(default=8, ge=1)
     rollout: RolloutConfig
     serve: ServeConfig = ServeConfig()
+    trl: TrlConfig = TrlConfig()
     gateway: GatewayAt | None = None
     buffer: BufferAt = BufferAt()
     most_barren: int = Field(default=256, ge=1)
@@ -99,13 +122,27 @@ class OnlineConfig(TrainConfig):
                 f"temperature: {self.temperature:g} here, {self.rollout.sampling.temperature:g} in rollout.sampling; "
                 "say it once, as temperature"
             )
-        if self.engine != "local":
-            raise ValueError("engine: an online run takes engine: local")
+        if self.engine != "trl-async" and "trl" in self.model_fields_set:
+            raise ValueError("trl: goes with engine: trl-async")
         if "data" in self.model_fields_set:
             raise ValueError("data: an online run grows its own; say what in rollout")
+        if self.serve.engine == "vllm" and self.gateway is None:
+            self._served_by_vllm()
         if self.curves.lake is not None:
             raise ValueError("curves.lake: the lake of an online run is rollout.lake, and keeps its curves anyway")
         return self
+
+    @model_validator(mode="after")
+    def _can_be_scaled(self) -> OnlineConfig:
+        if self.engine == "trl-async" and self.scale.ranks > 1:
+            raise ValueError("scale: engine trl-async trains in one process; leave it out")
+        return self
+
+    def _served_by_vllm(self) -> None:
+        if self.policy.method != "lora":
+            raise ValueError("serve.engine: vllm holds adapters; take policy.method: lora, or a gateway with `command`")
+        if self.policy.start is None and self.policy.adapter.rank > MOST_RANK:
+            raise ValueError(f"policy.adapter.rank: vLLM is started for ranks up to {MOST_RANK}")
 
     @property
     def bound(self) -> int:
@@ -140,7 +177,7 @@ class OnlineConfig(TrainConfig):
     def decisive(self) -> dict[str, Any]:
         """See `TrainConfig`; the lake and the buffer see for themselves that rollouts and terms are as they were."""
         left = super().decisive()
-        for name in ("rollout", "serve", "gateway", "buffer", "most_barren"):
+        for name in ("rollout", "serve", "gateway", "buffer", "most_barren", "trl"):
             left.pop(name, None)
         return left
 

@@ -9,7 +9,6 @@ A place that ended in an earlier part of the run is not grown again, one that wa
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
@@ -17,24 +16,22 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import msgspec
 
-import silva
 from silva.envs import HostPool, Registry
 from silva.errors import Exit, SilvaError, UnreachableError, UsageError
 from silva.lake import Lake
 from silva.models.model import Model
-from silva.redact import redact_json
 from silva.rollout.agent import ToolAgent
 from silva.rollout.config import RolloutConfig
 from silva.rollout.ledger import Ledger
 from silva.rollout.queue import FairQueue
 from silva.rollout.react import ReActAgent
-from silva.rollout.run import host_pool
+from silva.rollout.run import capacity, host_pool, new_run
 from silva.rollout.scheduler import Scheduler
 from silva.rollout.slots import Remembered, Slot
 from silva.rollout.tasks import choose_tasks
 from silva.train.online.order import Order
 from silva.train.online.timeline import Timeline
-from silva.tree import Lineage, Run, Trajectory
+from silva.tree import Run, Trajectory
 
 
 class Spent(SilvaError):
@@ -67,7 +64,7 @@ class Growth:
         self.ledger = Ledger(config.budget, remembered.ended)
         self._config, self._pools, self._remembered, self._timeline = config, pools, remembered, timeline
         self._agent = ReActAgent(model) if config.agent == "react" else ToolAgent(model)
-        self._rooms = {name: asyncio.Semaphore(_room(config, pool)) for name, pool in pools.items()}
+        self._rooms = {name: asyncio.Semaphore(capacity(pool, config)) for name, pool in pools.items()}
         self._lanes: asyncio.PriorityQueue[int] = asyncio.PriorityQueue()
         for lane in range(config.pool):
             self._lanes.put_nowait(lane)
@@ -173,17 +170,7 @@ def _take_up(lake: Lake, config: RolloutConfig, resume: bool) -> tuple[Run, Reme
     known = lake.run(config.run)
     growth = config.growth_digest()
     if known is None:
-        run = Run(
-            id=config.run,
-            envs=config.env,
-            model=config.policy_name,
-            agent=config.agent,
-            seed=config.seed,
-            config=redact_json(config.model_dump(mode="json"), names=True),
-            lineage=Lineage(code=f"silva {silva.__version__}", config=growth),
-            started=time.time(),
-        )
-        return run, Remembered()
+        return new_run(config), Remembered()
     if not resume:
         raise UsageError(
             f"run {config.run} is already in lake {config.lake}: choose another run, or continue it with --resume"
@@ -195,11 +182,3 @@ def _take_up(lake: Lake, config: RolloutConfig, resume: bool) -> tuple[Run, Reme
         )
     remembered = Remembered(lake.trajectories(run_id=config.run), lake.nodes(run_id=config.run))
     return msgspec.structs.replace(known, status="running", finished=0.0), remembered
-
-
-def _room(config: RolloutConfig, pool: HostPool) -> int:
-    """How many episodes of one environment may be in flight: its share of the pool, or what its hosts can hold."""
-    share = math.ceil(config.pool / len(config.env))
-    hosts = 1 if config.hosts.inline else min(config.hosts.count, share)
-    limits = [limit for limit in (config.hosts.instances, pool.capabilities.parallel) if limit]
-    return min(share, hosts * min(limits)) if limits else share

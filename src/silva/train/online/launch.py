@@ -7,32 +7,26 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-import yaml
-from filelock import FileLock, Timeout
-
 from silva.errors import UsageError
-from silva.lake.durable import write_whole
 from silva.train.algorithms import Algorithm, algorithm
 from silva.train.buffer import Buffer, BufferClient, Jobs
 from silva.train.config import BUNDLED
 from silva.train.curves import CurveFile, Sink, TerminalCurve
 from silva.train.engines.open import open_engine, share_cores
-from silva.train.launch import CONFIG
 from silva.train.online.config import OnlineConfig
 from silva.train.online.publisher import Publisher
 from silva.train.online.run import SAMPLER, OnlineResult, OnlineRun
+from silva.train.output import BUFFER, held, keep_config
 from silva.train.trackers import trackers
 
 if TYPE_CHECKING:
     from silva.train.engines.local import LocalEngine
-
-BUFFER = "buffer"
-"""The buffer's folder in the output folder."""
+    from silva.train.engines.trl_async.engine import TrlEngine
 
 
 def train_online(
@@ -67,12 +61,11 @@ async def _online(
 ) -> OnlineResult:
     async with AsyncExitStack() as stack:
         buffer = await stack.enter_async_context(open_buffer(config, "group" in loss.needs))
-        engine = await asyncio.to_thread(open_engine, config)
+        engine = await asyncio.to_thread(open_weights, config, loss)
         stack.callback(engine.close)
         publisher = await open_publisher(config, engine)
         stack.push_async_callback(publisher.close)
-        values = config.model_dump(mode="json", exclude={"data"})
-        write_whole(config.output / CONFIG, yaml.safe_dump(values, sort_keys=False, allow_unicode=True).encode())
+        keep_config(config.output, config.model_dump(mode="json", exclude={"data"}))
         if out is not None:
             trained, everything = engine.parameters
             turns = "in turns" if not config.bound else f"side by side, at most {config.bound} versions apart"
@@ -97,15 +90,38 @@ def usable(config: OnlineConfig) -> Algorithm:
     """The run's algorithm.
 
     Raises:
-        UsageError: it cannot be trained online, or the groups are too small for it.
-        MissingError: torch is not installed.
+        UsageError: it cannot be trained online, or not by the engine, or the groups are too small for it.
+        MissingError: torch, or what the engine needs, is not installed.
     """
     loss = algorithm(config.algorithm.name, config.parameters())
     if "pairs" in loss.needs:
         raise UsageError(f"algorithm {loss.name}: pairs cannot be trained online; take grpo, opd or sft")
     if "group" in loss.needs and config.group < 2:
         raise UsageError(f"group: {loss.name} compares attempts at one task; say at least 2, not {config.group}")
+    if config.engine == "trl-async":
+        from silva.train.engines.trl_async.settings import refuse, require_trl
+
+        refuse(config, loss)
+        require_trl()
     return loss
+
+
+def open_weights(config: OnlineConfig, loss: Algorithm) -> LocalEngine | TrlEngine:
+    """What trains: the local engine, or TRL's trainer.
+
+    Raises:
+        MissingError: a library or the bundled model is not installed.
+        UsageError: the policy cannot be used.
+    """
+    if config.engine == "local":
+        return open_engine(config)
+    import torch
+
+    from silva.train.engines.trl_async.engine import TrlEngine
+
+    if config.threads is not None:
+        torch.set_num_threads(config.threads)
+    return TrlEngine(config, loss)
 
 
 @asynccontextmanager
@@ -136,7 +152,7 @@ async def open_buffer(config: OnlineConfig, rewards: bool) -> AsyncIterator[Buff
         yield client
 
 
-async def open_publisher(config: OnlineConfig, engine: LocalEngine) -> Publisher:
+async def open_publisher(config: OnlineConfig, engine: LocalEngine | TrlEngine) -> Publisher:
     """Who serves the policy: the gateway that is named, or a server of the run's own.
 
     Raises:
@@ -153,10 +169,12 @@ async def open_publisher(config: OnlineConfig, engine: LocalEngine) -> Publisher
     weights = config.policy.weights
     if config.policy.method == "lora":
         from silva.train.online.own_server import OwnServer
+        from silva.train.online.vllm_server import VllmServer
 
+        kind = VllmServer if config.serve.engine == "vllm" else OwnServer
+        server = await kind.start(config.run, weights, config.output / SAMPLER, config.serve)
         if config.policy.start is None:
-            return await OwnServer.start(config.run, weights, config.output / SAMPLER, config.serve)
-        server = await OwnServer.start(config.run, weights, config.output / SAMPLER, config.serve)
+            return server
         await server.publish(_first(engine, config.output / SAMPLER / "step-000000"), 0)
         return server
     from silva.train.online.whole_server import WholeServer
@@ -164,7 +182,7 @@ async def open_publisher(config: OnlineConfig, engine: LocalEngine) -> Publisher
     return await WholeServer.start(config.run, weights, config.serve)
 
 
-def _first(engine: LocalEngine, folder: Path) -> Path:
+def _first(engine: LocalEngine | TrlEngine, folder: Path) -> Path:
     """The adapter a run goes on from, where its server can load it."""
     import shutil
 
@@ -184,6 +202,7 @@ def plan(config: OnlineConfig) -> dict[str, Any]:
     return {
         "run": config.run,
         "algorithm": loss.name,
+        "engine": config.engine,
         "mode": config.mode,
         "bound": config.bound,
         "steps": config.steps,
@@ -194,32 +213,3 @@ def plan(config: OnlineConfig) -> dict[str, Any]:
         "served_by": "a gateway" if config.gateway is not None else "a server of its own",
         "buffer": "a server" if config.buffer.url else "in process",
     }
-
-
-@contextmanager
-def held(output: Path, resume: bool) -> Iterator[None]:
-    """Hold the output folder against other runs.
-
-    Raises:
-        UsageError: another run trains into it, it holds one (without `resume`) or none (with it), or it cannot be
-            written.
-    """
-    if output.exists() and not output.is_dir():
-        raise UsageError(f"output {output}: is a file; name a folder")
-    used = any((output / name).exists() for name in (CONFIG, "checkpoints", BUFFER))
-    if used and not resume:
-        raise UsageError(f"output {output}: holds a run already; go on with --resume, or name another folder")
-    if resume and not used:
-        raise UsageError(f"output {output}: holds no run to resume; leave --resume out to begin one")
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(output / ".lock")
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise UsageError(f"output {output}: another run trains into it; wait for it, or name another folder") from error
-    except OSError as error:
-        raise UsageError(f"output {output}: cannot be written ({error.strerror or error})") from error
-    try:
-        yield
-    finally:
-        lock.release()

@@ -1,4 +1,5 @@
-"""A model server of the run's own, for a policy that is an adapter: it holds several versions at once.
+"""A model server of the run's own, for a policy that is an adapter: it holds several versions at once. On a GPU vLLM
+takes its place (`vllm_server.py`).
 
     adapter's folder ─▶ loaded beside the old one, under the version's name ─▶ switch: new requests find it
                                                       │ older ones are unloaded once their last request is answered
@@ -12,7 +13,7 @@ import asyncio
 import contextlib
 import shutil
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 import msgspec
@@ -35,15 +36,21 @@ SECONDS = 330.0
 """How long the server may take to load an adapter."""
 
 
+class Asked(Model, Protocol):
+    """A model that this run opened, and closes."""
+
+    async def close(self) -> None:
+        """Release connections."""
+        ...
+
+
 class OwnServer(Named):
     """See the module; a `Publisher`. Made by `start`."""
 
-    def __init__(self, run: str, child: Child, name: str, adapters: Path) -> None:
+    def __init__(self, run: str, child: Child, model: Asked, adapters: Path) -> None:
         super().__init__(run)
-        self._run, self._child, self._adapters = run, child, adapters
+        self._run, self._child, self._model, self._adapters = run, child, model, adapters
         self._root = child.url.removesuffix("/v1")
-        endpoint = Endpoint(url=child.url, model=name, token_ids=True, api_key_env="")
-        self._client = Client(endpoint, api_key=child.token)
         self._loaded: list[tuple[str, Path]] = []
         self._retiring: set[asyncio.Task[None]] = set()
 
@@ -63,20 +70,19 @@ class OwnServer(Named):
         """
         folder = None if weights == BUNDLED else Path(weights)
         child, where = await asyncio.to_thread(_started, serve, adapters, folder)
-        return cls(run, child, MODEL if folder is None else served_name(folder), where)
+        name = MODEL if folder is None else served_name(folder)
+        endpoint = Endpoint(url=child.url, model=name, token_ids=True, api_key_env="")
+        return cls(run, child, Client(endpoint, api_key=child.token), where)
 
     @property
     def model(self) -> Model:
         """See `Publisher`."""
-        return self._client
+        return self._model
 
     async def publish(self, folder: Path, step: int) -> None:
         """See `Publisher`."""
         name = self.name(step)
-        where = f"{self._adapters}/{folder.name}"
-        body = {"lora_name": name, "lora_path": where, "policy_version": name, "load_inplace": True}
-        await self._ask("/v1/load_lora_adapter", body)
-        await self._ask("/silva/policy", {"version": name})
+        await self._load(name, f"{self._adapters}/{folder.name}")
         self._loaded.append((name, folder))
         while len(self._loaded) > HELD:
             task = asyncio.create_task(self._retire(*self._loaded.pop(0)))
@@ -88,8 +94,14 @@ class OwnServer(Named):
         for task in self._retiring:
             task.cancel()
         await asyncio.gather(*self._retiring, return_exceptions=True)
-        await self._client.close()
+        await self._model.close()
         await self._child.stop()
+
+    async def _load(self, name: str, where: str) -> None:
+        """Have the server load the adapter in `where` under a name, and new requests find it."""
+        body = {"lora_name": name, "lora_path": where, "policy_version": name, "load_inplace": True}
+        await self._ask("/v1/load_lora_adapter", body)
+        await self._ask("/silva/policy", {"version": name})
 
     async def _retire(self, name: str, folder: Path) -> None:
         with contextlib.suppress(UnreachableError):  # it stays loaded, which costs memory and nothing else

@@ -1,6 +1,6 @@
-"""One online run: generation in this event loop, the trainer in a thread, the buffer between them.
+"""One online run: generation in this event loop, the training in a thread, the buffer between them.
 
-    align (serve, commit or rewind) ─▶ generation ∥ trainer ─▶ the last version published and committed ─▶ OnlineResult
+    align (serve, commit or rewind) ─▶ generation ∥ training ─▶ the last version published and committed ─▶ OnlineResult
                                             └ one of the two fails: the other ends, the run says why
 
 Told to stop, the trainer ends after its step and a checkpoint; trajectories under way are cut off and go on when the
@@ -14,14 +14,13 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
 from silva.lake.durable import write_whole
 from silva.train.buffer.buffer import Buffer
 from silva.train.curves import Sink
-from silva.train.engines.engine import Engine
 from silva.train.online.config import OnlineConfig
 from silva.train.online.drawing import page
 from silva.train.online.generation import Generation
@@ -29,7 +28,8 @@ from silva.train.online.growth import Growth, open_growth
 from silva.train.online.publisher import Publisher
 from silva.train.online.source import BufferSource
 from silva.train.online.timeline import Idle, Span, Timeline, measure, steady
-from silva.train.trainer import Trainer, TrainResult
+from silva.train.online.training import Training, training
+from silva.train.trainer import TrainResult
 
 if TYPE_CHECKING:
     from silva.train.algorithms import Algorithm
@@ -62,7 +62,7 @@ class OnlineRun:
 
     Args:
         config: of the run; its output folder is there and held.
-        engine: the weights.
+        engine: the weights: an `Engine`, or what the configuration's engine is opened as.
         algorithm: scores and loss.
         buffer: the job, open in this event loop.
         publisher: serves what the run begins with.
@@ -73,7 +73,7 @@ class OnlineRun:
     def __init__(
         self,
         config: OnlineConfig,
-        engine: Engine,
+        engine: Any,
         algorithm: Algorithm,
         buffer: Buffer,
         publisher: Publisher,
@@ -114,7 +114,7 @@ class OnlineRun:
                 timeline=timeline,
                 stopping=self._ends,
             )
-            trainer = Trainer(config, self._engine, self._algorithm, source)
+            trainer = training(config, self._engine, self._algorithm, source)
             start = trainer.resume() if resume else 0
             written = list(sinks(start))
             for sink in written:
@@ -123,8 +123,6 @@ class OnlineRun:
             growth = await stack.enter_async_context(
                 open_growth(config.growth(), self._publisher.model, timeline, resume=resume)
             )
-            await asyncio.to_thread(source.align)
-            timeline.begin()
             generation = Generation(
                 growth,
                 self._buffer,
@@ -134,21 +132,31 @@ class OnlineRun:
                 most_barren=config.most_barren,
                 timeline=timeline,
             )
-            trained = await self._both(generation, trainer, source)
+            trained = await self._both(generation, trainer, timeline)
             return await asyncio.to_thread(self._conclude, trained, growth, generation, source, timeline)
 
     def _ends(self) -> bool:
         return self._fault is not None or self._stopping()
 
-    async def _both(self, generation: Generation, trainer: Trainer, source: BufferSource) -> TrainResult:
-        growing = asyncio.create_task(generation.run())
+    async def _both(self, generation: Generation, trainer: Training, timeline: Timeline) -> TrainResult:
+        loop, ready = asyncio.get_running_loop(), asyncio.Event()
+
+        def begun() -> None:
+            timeline.begin()
+            loop.call_soon_threadsafe(ready.set)
+
+        async def grow() -> None:
+            await ready.wait()
+            await generation.run()
+
+        growing = asyncio.create_task(grow())
         growing.add_done_callback(self._grown)
-        training = asyncio.create_task(asyncio.to_thread(self._train, trainer, source))
+        trains = asyncio.create_task(asyncio.to_thread(trainer.run, self._ends, begun))
         try:
-            trained = await asyncio.shield(training)
+            trained = await asyncio.shield(trains)
         except asyncio.CancelledError:  # the thread cannot be cancelled: have it end after its step
             self._fault = asyncio.CancelledError()
-            await asyncio.wait({training})
+            await asyncio.wait({trains})
             raise
         finally:
             growing.cancel()
@@ -160,12 +168,6 @@ class OnlineRun:
     def _grown(self, task: asyncio.Task[None]) -> None:
         if not task.cancelled() and task.exception() is not None:
             self._fault = task.exception()
-
-    def _train(self, trainer: Trainer, source: BufferSource) -> TrainResult:
-        result = trainer.run(self._ends)
-        if result.status == "finished":
-            source.hand_over(checkpointed=True)
-        return result
 
     def _conclude(
         self, trained: TrainResult, growth: Growth, generation: Generation, source: BufferSource, timeline: Timeline

@@ -11,7 +11,8 @@ from silva.loops.flywheel.plan import Stage
 from silva.loops.flywheel.stages import Nothing
 from silva.loops.flywheel.weights import trained_from
 from silva.train.config import TrainConfig
-from silva.train.launch import CONFIG, plan, train
+from silva.train.launch import plan, train
+from silva.train.output import CONFIG
 from silva.tree import Json, digest
 
 

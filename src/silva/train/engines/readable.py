@@ -1,0 +1,55 @@
+"""Whether weights can read samples at all, said of the first that they cannot, before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from silva.train.sample import Sample, SampleError
+
+if TYPE_CHECKING:
+    from silva.train.algorithms import Algorithm
+
+
+def check_readable(samples: Sequence[Sample], vocabulary: int, context: int) -> None:
+    """Check length, ids and kind.
+
+    Args:
+        samples: any.
+        vocabulary: how many ids the weights know.
+        context: how many they read at most.
+
+    Raises:
+        SampleError: one is too long, shows images, or holds ids of another tokenizer.
+    """
+    for sample in samples:
+        if len(sample) > context:
+            raise SampleError(
+                f"{sample.name}: {len(sample)} ids, the policy's context holds {context}; "
+                "truncate it with `silva train samples --limit`"
+            )
+        if sample.images:
+            raise SampleError(f"{sample.name}: it shows images, which this policy cannot see")
+        if len(sample) and not 0 <= int(sample.ids.min()) <= int(sample.ids.max()) < vocabulary:
+            raise SampleError(
+                f"{sample.name}: it holds id {int(sample.ids.max())}, the policy has {vocabulary}: it was made "
+                "with another tokenizer"
+            )
+
+
+def check_known(samples: Sequence[Sample], algorithm: Algorithm) -> None:
+    """Check that the log-probabilities are there if the algorithm needs them.
+
+    Raises:
+        SampleError: they are not.
+    """
+    if "logprobs" not in algorithm.needs:
+        return
+    for sample in samples:
+        if np.isnan(sample.logprobs[sample.mask]).any():
+            raise SampleError(
+                f"{sample.name}: it has no log-probabilities, which {algorithm.name} needs; roll out with them "
+                "(sampling.logprobs=true), or train with sft"
+            )

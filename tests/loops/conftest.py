@@ -1,0 +1,8 @@
+"""What tests of the loops share: the small weights of training's tests."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.append(str(Path(__file__).parents[1] / "train"))

@@ -1,0 +1,164 @@
+"""What the tests of TRL's asynchronous trainer share: a home with a tiny policy and a task, a configuration, a source
+of groups that are there already, and a server in vLLM's place."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from silva.train.online.config import OnlineConfig
+from silva.train.sample import Sample
+
+ENVIRONMENT = '''
+from silva.envs.protocol import Capabilities, Evaluation, Observation
+from silva.tree import Task, user
+
+
+class Vowels:
+    """Two turns; rewards vowels, so that the replies of an untrained policy differ in what they are worth."""
+
+    capabilities = Capabilities()
+
+    @classmethod
+    def tasks(cls, split="train"):
+        return [Task(id=f"vowels/{n}", env="vowels", instruction=f"Say {n}.", split=split) for n in range(6)]
+
+    async def reset(self, task, seed):
+        self.said = ""
+        self.turns = 0
+        return Observation(messages=(user(task.instruction),))
+
+    async def step(self, action):
+        self.said += action.text
+        self.turns += 1
+        return Observation(messages=() if self.turns > 1 else (user("Say 0."),), done=self.turns > 1)
+
+    async def evaluate(self):
+        score = sum(letter in "aeiou" for letter in self.said) / max(1, len(self.said))
+        return Evaluation(score=score, success=score > 0.5)
+'''
+
+
+def home(folder: Path) -> Path:
+    """A folder with `tiny`, a policy of some thousand parameters, and `vowels.py`."""
+    from silva.models.tiny import Shape, write_tiny
+    from silva.tree import assistant, user
+
+    shape = Shape(vocabulary=320, width=64, inner=96, layers=2, heads=4, key_heads=2, context=256)
+    heard = [((user(f"Say {n}."), assistant("aeiou, and sometimes y")), ()) for n in range(6)]
+    write_tiny(folder / "tiny", heard, shape, seed=1)
+    (folder / "vowels.py").write_text(ENVIRONMENT)
+    return folder
+
+
+def settings(home: Path, output: Path, **fields: Any) -> dict[str, Any]:
+    """A small run."""
+    values: dict[str, Any] = {
+        "run": output.name,
+        "output": str(output),
+        "engine": "trl-async",
+        "policy": {"weights": str(home / "tiny"), "method": "lora", "adapter": {"rank": 4}, "dtype": "float32"},
+        "algorithm": {"name": "grpo"},
+        "optimiser": {"learning_rate": 5e-3},
+        "steps": 4,
+        "batch": 2,
+        "group": 4,
+        "threads": 1,
+        "serve": {"threads": 1},
+        "rollout": {
+            "env": f"{home / 'vowels.py'}:Vowels",
+            "lake": str(output.parent / "lake"),
+            "pool": 8,
+            "tasks": {"split": "train"},
+            "sampling": {"max_tokens": 8},
+        },
+    }
+    return values | fields
+
+
+class Handed:
+    """A source of groups that are there already, in the shape of a `BufferSource`."""
+
+    def __init__(self, groups: Sequence[list[Sample]]) -> None:
+        self.position = 0
+        self.staleness: list[int] = []
+        self.handed: list[int] = []
+        self._groups = list(groups)
+
+    def take(self, count: int) -> list[list[Sample]]:
+        found = self._groups[self.position : self.position + count]
+        self.position += len(found)
+        self.staleness += [0] * len(found)
+        return found
+
+    def seek(self, position: int) -> None:
+        self.position = position
+
+    def align(self) -> None:
+        self.handed.append(0)
+
+    def hand_over(self, *, checkpointed: bool = False) -> None:
+        self.handed.append(self.position)
+
+
+def configured(base: Path, output: Path, **fields: Any) -> OnlineConfig:
+    """A configuration for weights in a folder, for trainings that get their groups from `Handed`."""
+    values: dict[str, Any] = {
+        "run": "handed",
+        "output": str(output),
+        "engine": "trl-async",
+        "policy": {"weights": str(base), "method": "full", "dtype": "float32"},
+        "algorithm": {"name": "grpo"},
+        "optimiser": {"learning_rate": 1e-3},
+        "steps": 2,
+        "batch": 2,
+        "group": 4,
+        "rollout": {"env": "arithmetic", "lake": str(output / "lake")},
+    }
+    return OnlineConfig.model_validate(values | fields)
+
+
+def in_vllms_place(folder: Path) -> Path:
+    """An interpreter in which vLLM's server is Silva's own, under vLLM's command line: it takes and gives token ids,
+    loads adapters and answers under their names as vLLM does."""
+    package = folder / "site" / "vllm" / "entrypoints" / "openai"
+    package.mkdir(parents=True)
+    for each in (package, package.parent, package.parent.parent):
+        (each / "__init__.py").touch()
+    (package / "api_server.py").write_text(
+        textwrap.dedent(
+            """
+            import os, sys
+            from pathlib import Path
+            from silva.models.local.app import LocalApp
+            from silva.models.local.server import serve_local
+            from silva.models.serving.exchange import Exchange
+            from silva.models.serving.server import bind
+
+            known = dict(zip(sys.argv, sys.argv[1:]))
+            answer = LocalApp.__call__
+
+            async def call(self, scope, receive, send):
+                path = scope.get("path", "")
+                if path == "/health":  # asked without a token
+                    return await Exchange(scope, receive, send).send(200, b"{}")
+                if path == "/silva/policy":
+                    return await Exchange(scope, receive, send).send(404, b"vLLM has no such route")
+                return await answer(self, scope, receive, send)
+
+            LocalApp.__call__ = call
+            assert "--enable-lora" in sys.argv and os.environ["VLLM_ALLOW_RUNTIME_LORA_UPDATING"] == "1"
+            socket = bind(known["--host"], int(known["--port"]))
+            serve_local(socket, os.environ["VLLM_API_KEY"], lambda url: None, threads=1,
+                        adapters=Path("/"), weights=Path(known["--model"]))
+            """
+        )
+    )
+    script = folder / "python"
+    source = Path(__file__).resolve().parents[2] / "src"
+    script.write_text(f'#!/bin/sh\nPYTHONPATH="{folder / "site"}:{source}" exec "{sys.executable}" "$@"\n')
+    script.chmod(0o755)
+    return script
