@@ -70,7 +70,7 @@ class Work:
 
 WORK = {
     "even": Work(pool=8, batch=16, group=8, median=0.22, sigma=0.5, modes=(0, 1)),
-    "tailed": Work(pool=32, batch=32, group=4, median=0.4, sigma=0.9, modes=(0, 1, 2, 3)),
+    "tailed": Work(pool=32, batch=32, group=4, median=1.2, sigma=0.9, modes=(0, 1, 2, 3)),
 }
 
 

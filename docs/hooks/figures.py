@@ -11,14 +11,41 @@ from pathlib import Path
 from typing import Any
 
 MARK = "<!-- figures -->"
+LEARNING = "<!-- learning -->"
 ABSENT = "This checkout holds no measured figures: run `make bench` and build the site again."
 
 
 def on_page_markdown(markdown: str, /, page: Any, config: Any, files: Any) -> str:
-    """Replace the mark by what is in `benchmarks/results` (called by MkDocs for every page)."""
-    if MARK not in markdown:
-        return markdown
-    return markdown.replace(MARK, figures(Path(config.config_file_path).parent / "benchmarks" / "results"))
+    """Replace the marks by what is in `benchmarks/results` (called by MkDocs for every page)."""
+    results = Path(config.config_file_path).parent / "benchmarks" / "results"
+    if LEARNING in markdown:
+        markdown = markdown.replace(LEARNING, learning(results / "learning"))
+    return markdown.replace(MARK, figures(results)) if MARK in markdown else markdown
+
+
+def learning(folder: Path) -> str:
+    """The experiments of `benchmarks/learning` as one table, a comparison a line, with the command of each."""
+    lines: list[str] = []
+    for path in sorted(folder.glob("*.json")):
+        for where, body in json.loads(path.read_text(encoding="utf-8")).items():
+            policy, env = where.split(" in ", 1)
+            command = f"`{path.stem}.py --env {env} --policy {policy}`"
+            lines += [_comparison(each, command) for each in body["comparisons"]]
+    if not lines:
+        return ABSENT
+    head = ["command", "what", "held-out tasks", "before", "after", "gain [95 % interval]", "each seed"]
+    return "\n".join([f"| {' | '.join(head)} |", "|" + "---|" * len(head), *lines])
+
+
+def _comparison(each: dict[str, Any], command: str) -> str:
+    def points(share: float) -> str:
+        return f"{100 * share:+.1f}"
+
+    seeds = ", ".join(points(seed["after"] - seed["before"]) for seed in each["by_seed"])
+    gain = f"{points(each['gain'])} [{points(each['low'])}, {points(each['high'])}]"
+    cells = [command, f"{each['left']} → {each['right']}", str(each["tasks"])]
+    cells += [f"{100 * each['before']:.1f} %", f"{100 * each['after']:.1f} %", gain, seeds]
+    return f"| {' | '.join(cells)} |"
 
 
 def figures(folder: Path) -> str:

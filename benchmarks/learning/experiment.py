@@ -1,0 +1,218 @@
+"""One seed of an experiment in a folder of its own: rollouts into its lake, samples, training, measurement.
+
+    tasks ─▶ play (expert or student) ─▶ trees in the lake ─▶ samples ─▶ train ─▶ student ─▶ measure on held-out tasks
+
+Everything goes through Silva's own commands' functions; a seed that was cut off is begun anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from settings import Setting
+from student import Student
+
+from silva.lake import Lake
+from silva.rollout import RolloutConfig, run_rollout
+from silva.rollout.conversations import Conversation, shown
+from silva.train.config import TrainConfig
+from silva.train.curves import read_curve
+from silva.train.lake_samples import collect
+from silva.train.launch import train
+from silva.train.online.config import OnlineConfig
+from silva.train.online.launch import train_online
+from silva.train.sample import Sample
+from silva.train.sample_file import write_samples
+from silva.train.stretch import Reading
+from silva.tree import Task, Trajectory
+from silva.tree.formats.tasks import write_tasks
+
+TEMPERATURE = 1.0
+"""Of everything a student plays, measured or not: what is measured is the policy that is trained."""
+
+
+class Experiment:
+    """One seed.
+
+    Args:
+        folder: its own, new.
+        setting: the environment.
+        seed: of everything drawn.
+        threads: torch's.
+    """
+
+    def __init__(self, folder: Path, setting: Setting, seed: int, threads: int | None = None) -> None:
+        folder.mkdir(parents=True)
+        self.folder, self.setting, self.seed, self.threads = folder, setting, seed, threads
+        self.lake = folder / "lake"
+        self.learn, self.held_out = setting.tasks()
+        random.Random(seed).shuffle(self.learn)
+        self._samples = 0
+
+    def play(self, run: str, tasks: Sequence[Task], group: int = 1, **more: Any) -> list[Trajectory]:
+        """Play tasks, `group` attempts each; what came of them."""
+        file = self.folder / f"{run}.jsonl"
+        file.write_text("".join(f"{line}\n" for line in write_tasks(list(tasks))), encoding="utf-8")
+        play = dict(self.setting.play)
+        sampling = {**play.pop("sampling"), **more.pop("sampling", {})}
+        settings = RolloutConfig.model_validate(
+            {
+                "run": run,
+                "env": self.setting.env,
+                "lake": str(self.lake),
+                "seed": self.seed,
+                "group": group,
+                "tasks": {"file": str(file)},
+                "sampling": sampling,
+                **play,
+                **more,
+            }
+        )
+        result = asyncio.run(run_rollout(settings))
+        if result.remaining:
+            raise SystemExit(f"run {run}: {result.remaining} episodes are left ({result.stopped})")
+        return result.trajectories
+
+    def heard(self) -> list[Conversation]:
+        """What an expert says on tasks to learn from: a tiny policy's words are read from it."""
+        self.play("heard", self.learn[:100], policy="expert")
+        form = self.setting.play["agent"]
+        with Lake.open(str(self.lake), mode="read") as lake:
+            return [
+                shown(lake, each, form) for each in lake.trajectories(run_id="heard") if each.outcome.failure is None
+            ]
+
+    def expert(self, run: str, count: int, student: Student, skip: int = 0) -> list[Sample]:
+        """Samples of the expert on `count` tasks to learn from, with the ids the student's tokenizer gives."""
+        self.play(run, self.learn[skip : skip + count], policy="expert", renderer=student.base)
+        return self.samples(run)
+
+    def attempts(self, run: str, student: Student, tasks: Sequence[Task], group: int) -> list[Sample]:
+        """Samples of the student's own attempts."""
+        sampling = {"temperature": TEMPERATURE, "logprobs": True}
+        self.play(run, tasks, group, model=student.model(self.lake, self.folder / "merged"), sampling=sampling)
+        return self.samples(run)
+
+    def samples(self, run: str) -> list[Sample]:
+        """The samples of a run."""
+        with Lake.open(str(self.lake), mode="read") as lake:
+            return list(collect(lake, lake.trajectories(run_id=run), Reading(logprobs="optional")).samples)
+
+    def fit(
+        self,
+        name: str,
+        student: Student,
+        samples: Sequence[Sample],
+        algorithm: dict[str, Any],
+        *,
+        epochs: float = 1,
+        batch: int = 8,
+        rate: float = 1e-3,
+        groups: int | None = None,
+        **more: Any,
+    ) -> Student:
+        """Train on samples; `groups` there are of them (each sample one when left out)."""
+        file = self.folder / f"{name}.samples"
+        write_samples(file, list(samples))
+        steps = max(2, round(epochs * (groups or len(samples)) / batch))
+        config = TrainConfig.model_validate(
+            {
+                "run": name,
+                "output": self.folder / name,
+                "policy": student.policy(),
+                "algorithm": algorithm,
+                "data": {"files": [file], **more.pop("data", {})},
+                "optimiser": {"learning_rate": rate, "schedule": "cosine", "warmup": max(1, steps // 10), "floor": 0.1},
+                "steps": steps,
+                "batch": batch,
+                "temperature": TEMPERATURE,
+                "seed": self.seed,
+                "threads": self.threads,
+                "checkpoints": {"every": 1000, "weights": False},
+                **more,
+            }
+        )
+        result = train(config)
+        if result.policy is None:
+            raise SystemExit(f"training {name} {result.status}: {result.reason}")
+        return student.after(name, result.policy)
+
+    def fit_online(
+        self,
+        name: str,
+        student: Student,
+        algorithm: dict[str, Any],
+        *,
+        steps: int,
+        batch: int,
+        group: int,
+        rate: float,
+        skip: int = 0,
+        **more: Any,
+    ) -> Student:
+        """Train on what the student grows meanwhile, in turns with it; the first `skip` tasks are left out."""
+        file = self.folder / f"{name}.jsonl"
+        file.write_text("".join(f"{line}\n" for line in write_tasks(self.learn[skip:])), encoding="utf-8")
+        config = OnlineConfig.model_validate(
+            {
+                "run": name,
+                "output": self.folder / name,
+                "policy": student.policy(),
+                "algorithm": algorithm,
+                "mode": "sync",
+                "group": group,
+                "batch": batch,
+                "steps": steps,
+                "optimiser": {"learning_rate": rate},
+                "temperature": TEMPERATURE,
+                "seed": self.seed,
+                "threads": self.threads,
+                "serve": {"threads": self.threads},
+                "checkpoints": {"every": 1000, "weights": False},
+                "rollout": {
+                    "env": self.setting.env,
+                    "lake": str(self.lake),
+                    "seed": self.seed,
+                    "tasks": {"file": str(file)},
+                    **self.setting.play,
+                },
+                **more,
+            }
+        )
+        result = train_online(config)
+        if result.policy is None:
+            raise SystemExit(f"training {name} {result.status}: {result.reason}")
+        return student.after(name, result.policy)
+
+    def curve(self, name: str, value: str) -> list[float]:
+        """A value of a training run, step by step."""
+        return [point.values[value] for point in read_curve(self.folder / name) if value in point.values]
+
+    def rewards(self, run: str) -> list[float]:
+        """The rewards of all attempts of a run, in the order in which they ended."""
+        with Lake.open(str(self.lake), mode="read") as lake:
+            played = [each for each in lake.trajectories(run_id=run) if not each.superseded]
+        return [float(each.outcome.score or 0.0) for each in sorted(played, key=lambda each: each.finished)]
+
+    def measure(self, student: Student, attempts: int = 2) -> dict[str, float]:
+        """Share of successes of each held-out task."""
+        run = f"held-out-{student.name}"
+        played = self.play(
+            run,
+            self.held_out,
+            attempts,
+            model=student.model(self.lake, self.folder / "merged"),
+            sampling={"temperature": TEMPERATURE},
+        )
+        found: dict[str, list[bool]] = {}
+        for each in played:
+            if not each.superseded:
+                found.setdefault(each.task_id, []).append(bool(each.outcome.success))
+        rates = {task: sum(tries) / len(tries) for task, tries in sorted(found.items())}
+        (self.folder / f"{run}.json").write_text(json.dumps(rates, indent=1), encoding="utf-8")
+        return rates

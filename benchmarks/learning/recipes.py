@@ -1,0 +1,93 @@
+"""How long and how fast each experiment trains, for each policy and environment: chosen by trying, on other seeds.
+
+An adapter bears a learning rate of 1e-3, a tiny policy from nothing 3e-3; policies that are good already are moved gently.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """`attempts` at each held-out task; the other numbers are tasks, or what `Experiment.fit` and `fit_online` take.
+    `begin_tasks` are the expert's episodes that GRPO, DPO and OPD's policy has seen before."""
+
+    attempts: int
+    sft_tasks: int
+    sft: dict[str, Any]
+    begin_tasks: int
+    begin: dict[str, Any]
+    grpo: dict[str, Any]
+    dpo_tasks: int
+    dpo_group: int
+    dpo: dict[str, Any]
+    teacher_tasks: int
+    teacher: dict[str, Any]
+    opd_stages: tuple[int, ...]
+    opd: dict[str, Any]
+    opd_sft: dict[str, Any]
+    opd_begin_tasks: int
+    opd_begin: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+QUESTIONS = Recipe(
+    attempts=2,
+    sft_tasks=240,
+    sft={"batch": 8, "rate": 1e-3},
+    begin_tasks=160,
+    begin={"batch": 8, "rate": 1e-3},
+    grpo={"steps": 12, "batch": 16, "group": 8, "rate": 2e-4},
+    dpo_tasks=96,
+    dpo_group=8,
+    dpo={"batch": 8, "rate": 1e-4, "epochs": 2},
+    teacher_tasks=480,
+    teacher={"batch": 8, "rate": 1e-3},
+    opd_stages=(40, 80, 160),
+    opd={"batch": 8, "rate": 5e-4},
+    opd_sft={"batch": 8, "rate": 5e-4},
+    opd_begin_tasks=24,
+    opd_begin={"batch": 4, "rate": 1e-3},
+)
+
+RECIPES = {
+    ("local", "reasoning-gym/number_sequence"): QUESTIONS,
+    ("local", "reasoning-gym/gcd"): QUESTIONS,
+    ("local", "babyai"): Recipe(
+        attempts=1,
+        sft_tasks=72,
+        sft={"batch": 4, "rate": 1e-3},
+        begin_tasks=24,
+        begin={"batch": 4, "rate": 1e-3},
+        grpo={"steps": 8, "batch": 8, "group": 8, "rate": 2e-4},
+        dpo_tasks=24,
+        dpo_group=6,
+        dpo={"batch": 4, "rate": 1e-4, "epochs": 2},
+        teacher_tasks=120,
+        teacher={"batch": 4, "rate": 1e-3},
+        opd_stages=(12, 24),
+        opd={"batch": 4, "rate": 5e-4},
+        opd_sft={"batch": 4, "rate": 5e-4},
+        opd_begin_tasks=12,
+        opd_begin={"batch": 4, "rate": 1e-3},
+    ),
+    ("tiny", "babyai"): Recipe(
+        attempts=2,
+        sft_tasks=160,
+        sft={"batch": 8, "rate": 3e-3, "epochs": 8},
+        begin_tasks=80,
+        begin={"batch": 8, "rate": 3e-3, "epochs": 10},
+        grpo={"steps": 6, "batch": 8, "group": 8, "rate": 2e-4},
+        dpo_tasks=64,
+        dpo_group=8,
+        dpo={"batch": 8, "rate": 2e-4, "epochs": 2},
+        teacher_tasks=160,
+        teacher={"batch": 8, "rate": 3e-3, "epochs": 10},
+        opd_stages=(32, 64),
+        opd={"batch": 8, "rate": 1e-3, "epochs": 2},
+        opd_sft={"batch": 8, "rate": 1e-3, "epochs": 2},
+        opd_begin_tasks=48,
+        opd_begin={"batch": 8, "rate": 3e-3, "epochs": 8},
+    ),
+}

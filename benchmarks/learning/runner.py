@@ -1,0 +1,122 @@
+"""The command line every experiment has, and its seeds, each in a process of its own.
+
+    python benchmarks/learning/sft.py --env babyai --policy local --seeds 0 1 2
+
+A seed works in `FOLDER/NAME-ENV-POLICY-SEED` and leaves `rows.json` there; one that is there is not run again. Two run
+side by side on one core each with `--parallel 2`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from settings import SETTINGS, Setting
+from student import Student, tiny
+from table import Row, hand_in, together
+
+from silva.train.config import BUNDLED
+
+Run: TypeAlias = Callable[["Seed"], list[Row]]
+
+
+class Seed:
+    """What a seed's run is given: an experiment, the student it begins with and the policy's name."""
+
+    def __init__(self, folder: Path, env: str, policy: str, seed: int, threads: int | None) -> None:
+        from experiment import Experiment
+
+        self.setting: Setting = SETTINGS[env]
+        self.env, self.policy, self.number = env, policy, seed
+        self.experiment = Experiment(folder, self.setting, seed, threads)
+        self.tiny = policy == "tiny"
+        if self.tiny:
+            heard = self.experiment.heard()
+            self.student = tiny(folder, heard, seed)
+        else:
+            self.student = Student(name="base", base=BUNDLED)
+
+
+def main(name: str, doc: str | None, run: Run, more: Callable[[list[Row]], dict[str, Any]] = lambda rows: {}) -> int:
+    """Run the seeds asked for, print the table, write the JSON.
+
+    Args:
+        name: of the experiment and its results file.
+        doc: what `--help` says.
+        run: one seed.
+        more: what is said of all rows besides the comparisons.
+    """
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--env", choices=sorted(SETTINGS), default="babyai")
+    parser.add_argument("--policy", choices=("local", "tiny"), default="local", help="local: the bundled model")
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--parallel", type=int, default=1, help="seeds at once, each on its share of the cores")
+    parser.add_argument("--folder", type=Path, default=None, help="work here and leave it there; goes on from it")
+    parser.add_argument("--no-keep", action="store_true", help="print only; write nothing into benchmarks/results")
+    parser.add_argument("--one", type=int, default=None, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    root: Path = given.folder or Path(tempfile.mkdtemp(prefix="silva-learning-"))
+    if given.one is not None:
+        return _one(run, _place(root, name, given, given.one), given)
+    started = time.monotonic()
+    _all(name, root, given)
+    rows = [
+        Row(**row)
+        for seed in given.seeds
+        for row in json.loads((_place(root, name, given, seed) / "rows.json").read_text())
+    ]
+    pairs = list(dict.fromkeys((row.left, row.right) for row in rows))
+    comparisons = [together([row for row in rows if (row.left, row.right) == pair]) for pair in pairs]
+    body = {"comparisons": comparisons, **more(rows), "seconds": round(time.monotonic() - started)}
+    hand_in(name, given.env, given.policy, body, keep=not given.no_keep)
+    if given.folder is None:
+        shutil.rmtree(root, ignore_errors=True)
+    return 0 if all(each["low"] > 0 for each in comparisons) else 1
+
+
+def _place(root: Path, name: str, given: Any, seed: int) -> Path:
+    return root / f"{name}-{given.env.replace('/', '-')}-{given.policy}-{seed}"
+
+
+def _one(run: Run, folder: Path, given: Any) -> int:
+    shutil.rmtree(folder, ignore_errors=True)
+    threads = max(1, (os.cpu_count() or 1) // given.parallel)
+    rows = run(Seed(folder, given.env, given.policy, given.one, threads))
+    (folder / "rows.json").write_text(json.dumps([asdict(row) for row in rows]), encoding="utf-8")
+    return 0
+
+
+def _all(name: str, root: Path, given: Any) -> None:
+    left = [seed for seed in given.seeds if not (_place(root, name, given, seed) / "rows.json").is_file()]
+    root.mkdir(parents=True, exist_ok=True)
+    under_way: list[tuple[int, subprocess.Popen[bytes]]] = []
+    environment = os.environ | {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // given.parallel))}
+    while left or under_way:
+        while left and len(under_way) < given.parallel:
+            seed = left.pop(0)
+            command = [sys.executable, sys.argv[0], "--env", given.env, "--policy", given.policy]
+            command += ["--folder", str(root), "--one", str(seed), "--parallel", str(given.parallel)]
+            with _place(root, name, given, seed).with_suffix(".log").open("wb") as log:
+                under_way.append((seed, subprocess.Popen(command, stdout=log, stderr=log, env=environment)))
+        time.sleep(0.5)
+        for each in list(under_way):
+            seed, process = each
+            if process.poll() is None:
+                continue
+            under_way.remove(each)
+            print(f"{name} {given.env} {given.policy} seed {seed}: ended with {process.returncode}", flush=True)
+            if process.returncode:
+                for _, other in under_way:
+                    other.terminate()
+                log = _place(root, name, given, seed).with_suffix(".log")
+                raise SystemExit(f"seed {seed}: {log.read_text(errors='replace')[-3000:]}")

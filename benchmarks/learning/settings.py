@@ -1,0 +1,75 @@
+"""What is learnt: an environment's tasks, kept apart, and how they are played.
+
+    babyai           GoToObjS4 and GoToLocalS5N2: two small rooms, an object named in the mission, several turns
+    reasoning-gym/…  one generator's questions, one turn, the answer between tags
+
+Tasks to learn from and tasks to measure on come from different seeds of the same levels or generator, and none of the
+second kind has the first question of one of the first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import Any
+
+from silva.envs import Registry
+from silva.rollout import RolloutConfig
+from silva.rollout.run import host_pool
+from silva.tree import Task, digest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One environment. `play` goes into every rollout; `tags` choose levels of BabyAI; `per_turn` bounds a turn."""
+
+    env: str
+    play: dict[str, Any]
+    held_out: int
+    tags: tuple[str, ...] = ()
+    generator: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def tasks(self) -> tuple[list[Task], list[Task]]:
+        """The tasks to learn from, and `held_out` tasks to measure on; the same in every run."""
+        if self.generator:
+            return self._questions(1000, 2000), self._questions(0, self.held_out)
+        return asyncio.run(self._levels())
+
+    def _questions(self, first: int, stop: int) -> list[Task]:
+        return [
+            Task(
+                id=f"reasoning_gym/{self.generator}/{seed}",
+                env=self.env,
+                instruction=f"A {self.generator.replace('_', ' ')} problem",
+                data={"generator": self.generator, "seed": seed},
+                tags=(self.generator,),
+            )
+            for seed in range(first, stop)
+        ]
+
+    async def _levels(self) -> tuple[list[Task], list[Task]]:
+        config = RolloutConfig(env=(self.env,))
+        async with host_pool(self.env, Registry.load().entry(self.env), config) as pool:
+            found = [task for task in await pool.tasks(split="train") if set(self.tags) & set(task.tags)]
+        found.sort(key=lambda task: digest("learning", task.id))
+        return found[self.held_out :], found[: self.held_out]
+
+
+SETTINGS = {
+    "babyai": Setting(
+        env="babyai",
+        play={"agent": "react", "pool": 24, "sampling": {"max_tokens": 24}, "budget": {"turns": 8}},
+        held_out=40,
+        tags=("GoToObjS4-v0", "GoToLocalS5N2-v0"),
+    ),
+    **{
+        f"reasoning-gym/{generator}": Setting(
+            env="reasoning-gym",
+            play={"agent": "tools", "pool": 32, "sampling": {"max_tokens": 16}},
+            held_out=60,
+            generator=generator,
+        )
+        for generator in ("number_sequence", "gcd")
+    },
+}
