@@ -50,7 +50,7 @@ $(MODEL): $(CORE)
 	@rm -f $(VENV)/.model-*; touch $@
 
 $(REFEREES): $(MODEL)
-	$(PIP) -e '.[trl,trackers]'
+	$(PIP) -e '.[trl,trackers,ray]'
 	@rm -f $(VENV)/.referees-*; touch $@
 
 demo: $(MODEL) ## A small language model learns a real environment here, is measured on held-out tasks; a report opens

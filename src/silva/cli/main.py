@@ -32,6 +32,7 @@ COMMANDS = {
     "report": _Lazy("silva.cli.report", "Sum up a run: figures here, or one HTML page."),
     "trees": _Lazy("silva.cli.trees", "List, show, export, import and replay what was grown."),
     "envs": _Lazy("silva.cli.envs", "List, show, install and test environments."),
+    "sandbox": _Lazy("silva.cli.sandbox", "Run commands isolated; list and clean up what was left."),
     "lake": _Lazy("silva.cli.lake", "Query a lake, check it, see what it holds."),
     "data": _Lazy("silva.cli.data", "Data sets of trajectories: split, mix, upsample, check for leaks."),
     "train": _Lazy("silva.cli.train", "Samples, the buffer, and training runs."),
