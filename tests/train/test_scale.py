@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import json
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +15,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from tiny_llama import pair, sample
 
-from silva.errors import UsageError
+from silva.errors import Exit, SilvaError, UsageError
 from silva.train.config import TrainConfig
 from silva.train.engines.engine import StepResult
 from silva.train.scale.config import ScaleConfig
 from silva.train.scale.environment import leads, placed
+from silva.train.scale.launch import LOG, ended
 from silva.train.scale.share import check_enough, cuts, share, together
 
 
@@ -136,3 +140,48 @@ def test_a_place_among_others_is_read_from_the_environment(monkeypatch: pytest.M
     assert placed() and not leads()
     monkeypatch.setenv("WORLD_SIZE", "1")
     assert not placed() and leads()
+
+
+OWN = {"error": "data: wrong", "code": 2, "lost": False, "waited": False}
+LOST = {"error": "rank 0: another process does not answer (closed)", "code": 6, "lost": True, "waited": False}
+WAITED = {"error": "rank 0: another process does not answer (timed out)", "code": 6, "lost": True, "waited": True}
+
+
+def failure(rank: int, code: int, signal: str = "", said: str = "") -> dict[str, Any]:
+    return {"rank": rank, "code": code, "signal": signal, "said": said, "at": 0}
+
+
+@pytest.mark.parametrize(
+    ("ranks", "failures", "line", "code", "log"),
+    [
+        ({1: OWN, 0: LOST}, [failure(0, 6), failure(1, 2)], "^data: wrong$", Exit.USAGE, False),
+        ({0: LOST}, [failure(0, 6), failure(1, -9, "SIGKILL")], "rank 1 was ended by SIGKILL", Exit.INCOMPLETE, False),
+        (
+            {},
+            [failure(0, -15, "SIGTERM"), failure(1, -9, "SIGKILL")],
+            "rank 1 was ended by SIGKILL",
+            Exit.INCOMPLETE,
+            False,
+        ),
+        ({0: WAITED}, [failure(0, 6), failure(1, -9, "SIGKILL")], "rank 0: .*timed out", Exit.INCOMPLETE, False),
+        ({}, [failure(0, 143), failure(1, 1, said="KeyError:\n 'x'")], "rank 1: KeyError: 'x'; see", Exit.FAULT, True),
+        ({0: LOST}, [failure(0, 6)], "rank 0: another process does not answer", Exit.INCOMPLETE, True),
+        ({}, [], "agent ended with -9; see", Exit.INCOMPLETE, True),
+    ],
+)
+def test_of_ranks_that_ended_badly_the_one_that_knows_why_speaks(
+    tmp_path: Path, ranks: dict[int, Any], failures: list[Any], line: str, code: Exit, log: bool
+):
+    folder, output = tmp_path / "ranks", tmp_path / "out"
+    (output / "checkpoints" / "step-000004").mkdir(parents=True)
+    folder.mkdir()
+    for rank, said in ranks.items():
+        (folder / f"rank-{rank}.json").write_text(json.dumps(said))
+    if failures:
+        (folder / "failures.json").write_text(json.dumps(failures))
+    (folder / LOG).write_text("more")
+    with pytest.raises(SilvaError, match=line) as refused:
+        ended(settings(output=str(output)), folder, -9)
+    assert refused.value.code == code and "\n" not in str(refused.value)
+    assert (output / LOG).exists() == log
+    assert ("step-000004" in str(refused.value)) == (ranks.get(1) != OWN)

@@ -217,6 +217,50 @@ def test_its_numbers_are_those_of_silvas_engine(base: Path, tmp_path: Path, micr
         np.testing.assert_allclose(theirs[name].detach().numpy(), value.detach().numpy(), atol=2e-5, err_msg=name)
 
 
+def test_a_run_that_is_stopped_ends_with_a_checkpoint_and_goes_on_with_the_same_numbers(base: Path, tmp_path: Path):
+    from silva.train.algorithms import algorithm
+    from silva.train.engines.trl_async.engine import TrlEngine
+    from silva.train.engines.trl_async.training import TrlTraining
+
+    groups = scored(7, 6)
+    policy = {"weights": str(base), "method": "lora", "adapter": {"rank": 4}, "dtype": "float32"}
+    fields: dict[str, Any] = {"steps": 3, "policy": policy, "checkpoints": {"every": 100}}
+    whole, _, result = trained(base, tmp_path / "whole", groups, **fields)
+    assert result.status == "finished"
+
+    config = parts.configured(base, tmp_path / "stopped", **fields)
+    grpo = algorithm("grpo", config.parameters())
+    engine = TrlEngine(config, grpo)
+    first: Any = parts.Handed(groups)
+    result = TrlTraining(config, engine, first).run(lambda: engine.step >= 1, lambda: None)
+    assert (result.status, result.step, first.handed) == ("interrupted", 1, [0, 2])
+    assert result.checkpoint is not None and result.checkpoint.name == "checkpoint-1"
+
+    engine = TrlEngine(config, grpo)
+    second: Any = parts.Handed(groups)
+    training = TrlTraining(config, engine, second)
+    assert (training.resume(), second.position) == (1, 2)
+    assert training.run(lambda: False, lambda: None).status == "finished"
+    for one, other in zip(whole.trainer.model.parameters(), engine.trainer.model.parameters(), strict=True):
+        np.testing.assert_allclose(one.detach().numpy(), other.detach().numpy(), atol=1e-7)
+
+    other = parts.configured(base, tmp_path / "stopped", **fields, seed=1)
+    with pytest.raises(UsageError, match="checkpoint-3: seed was another"):
+        TrlTraining(other, engine, second).resume()
+
+
+def test_it_goes_on_from_an_adapter(base: Path, tmp_path: Path):
+    from safetensors.numpy import load_file
+
+    policy = {"weights": str(base), "method": "lora", "adapter": {"rank": 4}, "dtype": "float32"}
+    _, _, result = trained(base, tmp_path / "first", scored(8, 4), policy=policy)
+    start = {"weights": str(base), "method": "lora", "start": str(result.policy), "dtype": "float32"}
+    engine, _, _ = trained(base, tmp_path / "second", [], policy=start)
+    again = load_file(engine.save_weights_for_sampler(tmp_path / "again") / "adapter_model.safetensors")
+    for name, values in load_file(result.policy / "adapter_model.safetensors").items():
+        np.testing.assert_array_equal(values, again[name])
+
+
 def test_weights_that_are_no_numbers_are_never_published(base: Path, tmp_path: Path):
     _, source, result = trained(
         base, tmp_path, scored(2, 8), steps=4, optimiser={"learning_rate": 1e30, "clip": None, "weight_decay": 1e10}

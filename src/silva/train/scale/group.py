@@ -12,9 +12,13 @@ if TYPE_CHECKING:
 
 
 class LostTouch(SilvaError):
-    """Another process of the run is gone or does not answer."""
+    """Another process of the run is gone or does not answer. `waited`: it may still be there, but time is up."""
 
     code = Exit.INCOMPLETE
+
+    def __init__(self, message: str, waited: bool = False) -> None:
+        super().__init__(message)
+        self.waited = waited
 
 
 class Group(Protocol):

@@ -78,8 +78,9 @@ class Joined:
         try:
             yield
         except RuntimeError as error:  # gloo's and nccl's own have no common type
-            said = " ".join(str(error).split())[:120]
-            raise LostTouch(f"rank {self.rank}: another process does not answer ({said})") from error
+            said = " ".join(str(error).split())
+            waited = "timed out" in said.lower() or "timeout" in said.lower()
+            raise LostTouch(f"rank {self.rank}: another process does not answer ({said[:120]})", waited) from error
 
 
 @contextmanager

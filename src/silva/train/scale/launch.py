@@ -3,9 +3,9 @@
     config ─▶ a folder: run.json ─▶ agent ─▶ ranks ─┬▶ rank-N.json: the result, or a rank's own line
          stopping() ─▶ stop                          └▶ failures.json: a rank that died without a word
 
-Of several ranks that ended badly the one with a word of its own counts, then one that was killed, then one with a
-fault, and last those that only lost touch. What they write besides is kept as OUTPUT/processes.log where it tells more
-than the line.
+Of several ranks that ended badly the one with a word of its own counts, then one that waited in vain, then one that was
+killed, then one with a fault, and last those that only lost touch. What they write besides is kept as
+OUTPUT/processes.log where it tells more than the line.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def train_in_processes(
         (folder / "run.json").write_text(json.dumps(said), encoding="utf-8")
         with (folder / LOG).open("wb") as log:
             code = _watched(folder, log, out, stopping)
-        return _ended(config, folder, code)
+        return ended(config, folder, code)
 
 
 def _watched(folder: Path, log: IO[bytes], out: TextIO | None, stopping: Callable[[], bool]) -> int:
@@ -99,7 +99,12 @@ def _tell(lines: IO[str] | None, out: TextIO | None) -> None:
             out.flush()
 
 
-def _ended(config: TrainConfig, folder: Path, code: int) -> TrainResult:
+def ended(config: TrainConfig, folder: Path, code: int) -> TrainResult:
+    """How a run's processes ended, from what they and their agent left in the folder.
+
+    Raises:
+        SilvaError: badly; of several reasons the first by the module's order.
+    """
     ranks = {int(file.stem.removeprefix("rank-")): json.loads(file.read_text()) for file in folder.glob("rank-*.json")}
     if code == 0 and ranks:
         return _result(ranks[min(ranks)]["result"])
@@ -111,6 +116,9 @@ def _ended(config: TrainConfig, folder: Path, code: int) -> TrainResult:
     dead: list[dict[str, Any]] = json.loads(failures.read_text(encoding="utf-8")) if failures.exists() else []
     dead.sort(key=lambda failure: failure["code"] in _ENDED)
     kept = _kept(config)
+    for _, error in said:
+        if error["waited"]:  # whom it waited for was then killed by the agent
+            raise SilvaError(f"{error['error']}; {kept}", Exit.INCOMPLETE)
     for failure in dead:
         if failure["signal"] and failure["rank"] not in ranks:
             what = f"{failure['signal']}{' (out of memory?)' if failure['signal'] == 'SIGKILL' else ''}"

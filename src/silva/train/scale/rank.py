@@ -60,7 +60,9 @@ def _train(folder: Path) -> int:
             )
             group.told("done")  # none leaves while the first still writes
     except SilvaError as error:
-        _write(file_of(folder, rank), {"error": str(error), "code": error.code, "lost": isinstance(error, LostTouch)})
+        lost = isinstance(error, LostTouch)
+        ended = {"error": str(error), "code": error.code, "lost": lost, "waited": lost and error.waited}
+        _write(file_of(folder, rank), ended)
         return error.code
     _write(file_of(folder, rank), {"result": _as_json(result)})
     return 0
