@@ -47,7 +47,7 @@ class Size:
     steps: int
 
 
-SMALL = Size({"width": 256, "layers": 4, "heads": 4, "key_heads": 2, "inner": 704, "context": 512}, 16, 256, 12)
+SMALL = Size({"width": 192, "layers": 4, "heads": 4, "key_heads": 2, "inner": 512, "context": 256}, 16, 128, 12)
 QUICK = Size({"width": 128, "layers": 2, "heads": 4, "key_heads": 2, "inner": 256, "context": 256}, 8, 128, 8)
 LARGE = Size({"width": 2048, "layers": 16, "heads": 16, "key_heads": 4, "inner": 5632, "context": 2048}, 64, 1024, 20)
 
