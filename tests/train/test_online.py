@@ -35,6 +35,7 @@ HERE = str(Path(__file__).parent)
         ({"mode": "async", "staleness": 0}, "say mode: sync"),
         ({"rollout": {"model": "local"}}, "rollout.model: an online run decides that"),
         ({"rollout": {"agent": "program: true"}}, "programs cannot be grown online"),
+        ({"rollout": {"on": "ray"}}, "grows on this machine"),
         ({"rollout": {"sampling": {"temperature": 0.5}}}, "say it once"),
         ({"curves": {"lake": "lake"}}, "curves.lake"),
         ({"data": {"files": ["a.samples"]}}, "data: an online run grows its own"),

@@ -115,6 +115,8 @@ class OnlineConfig(TrainConfig):
         for name in _OWN:
             if name in self.rollout.model_fields_set:
                 raise ValueError(f"rollout.{name}: an online run decides that; {_INSTEAD[name]}")
+        if self.rollout.on != "local":
+            raise ValueError("rollout.on: an online run grows on this machine; leave it out")
         if self.rollout.agent.startswith("program:"):
             raise ValueError("rollout.agent: tools or react; programs cannot be grown online yet")
         if self.rollout.sampling.temperature not in (None, self.temperature):
