@@ -14,7 +14,7 @@ import torch
 from datasets import Dataset
 from peft import LoraConfig
 from transformers import AutoTokenizer, PrinterCallback
-from trl.experimental.async_grpo import AsyncGRPOConfig, async_grpo_trainer
+from trl.experimental.async_grpo import AsyncGRPOConfig, async_grpo_trainer  # pyright: ignore[reportPrivateImportUsage]
 
 from silva.errors import MissingError, UsageError
 from silva.train.config import AdapterConfig

@@ -12,7 +12,7 @@ from typing import Any
 from torch import Tensor
 from torch.utils.data import DataLoader
 from transformers import TrainerCallback
-from trl.experimental.async_grpo import AsyncGRPOTrainer
+from trl.experimental.async_grpo import AsyncGRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
 from trl.experimental.async_grpo.async_grpo_trainer import DataCollatorForRollout, RolloutQueueDataset
 
 from silva.train.engines.trl_async.batches import MICRO, SHARE, StepBatches
@@ -35,19 +35,20 @@ class StepTrainer(AsyncGRPOTrainer):
     def get_train_dataloader(self) -> Any:
         """See TRL; one batch a step, and none taken before it is due."""
         metrics = self._metrics["train"]
+        whole: Any = self  # TRL types these more widely than an asynchronous run has them
         samples = RolloutQueueDataset(
             rollout_queue=self.rollout_queue,
             model_version_fn=lambda: self.model_version,
-            check_health_fn=self.rollout_worker.check_health,
-            stale_after_s=self.args.heartbeat_stale_after_s,
+            check_health_fn=whole.rollout_worker.check_health,
+            stale_after_s=whole.args.heartbeat_stale_after_s,
             metrics=metrics,
-            max_staleness=self.args.max_staleness,
+            max_staleness=whole.args.max_staleness,
         )
         self._rollout_dataset = samples
         collate = DataCollatorForRollout(
-            self.processing_class.pad_token_id, 1, groups_trained=self._trained_groups, metrics=metrics
+            whole.processing_class.pad_token_id, 1, groups_trained=self._trained_groups, metrics=metrics
         )
-        next_step: Any = self.rollout_worker.next_step
+        next_step: Any = whole.rollout_worker.next_step
         return DataLoader(StepBatches(samples, next_step, collate, self._micro_tokens), batch_size=None)
 
     def training_step(self, model: Any, inputs: Any, num_items_in_batch: Any) -> Tensor:
