@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import json
 import os
-import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -25,12 +24,11 @@ from silva.models.gateway.routing.health import HealthChecks
 from silva.models.retry import NO_RETRY
 from silva.tree import user
 
-TOKEN = secrets.token_hex(32)
+sys.path.append(str(Path(__file__).parents[1] / "rollout"))
+from ray_cluster import TOKEN, has_ray, needs_ray
+
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 """Of the cluster that the tests start."""
-
-has_ray = importlib.util.find_spec("ray") is not None
-needs_ray = pytest.mark.skipif(not has_ray, reason="ray is not installed: pip install 'ray[serve]==2.60.0'")
 
 APPLICATION = """
 import asyncio, os

@@ -14,6 +14,9 @@ from pathlib import Path
 
 import pytest
 
+TOKEN = secrets.token_hex(32)
+"""Of every cluster that one process of tests meets: Ray reads the token once in a process, and keeps it."""
+
 has_ray = importlib.util.find_spec("ray") is not None
 needs_ray = pytest.mark.skipif(not has_ray, reason="ray is not installed: pip install 'ray[serve]==2.60.0'")
 
@@ -50,7 +53,7 @@ def two_nodes(log: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[TwoNodes]:
     for name, value in {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_AUTH_MODE": "token",
-        "RAY_AUTH_TOKEN": secrets.token_hex(32),
+        "RAY_AUTH_TOKEN": TOKEN,
         "RAY_raylet_start_wait_time_s": "240",
     }.items():
         monkeypatch.setenv(name, value)

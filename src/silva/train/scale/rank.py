@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Never
 
 from silva.errors import SilvaError
 from silva.train.config import TrainConfig
@@ -26,14 +26,18 @@ from silva.train.trainer import TrainResult
 STOP = "stop"
 
 
-def main(folder: Path) -> int:
-    """Train; return the exit code."""
+def main(folder: Path) -> Never:
+    """Train, and end the process with the exit code."""
     share_cores()
     threading.Thread(target=_end_with_agent, args=(os.getppid(),), daemon=True).start()
     signal.signal(signal.SIGTERM, _leave)
     from torch.distributed.elastic.multiprocessing.errors import record
 
-    return record(_train)(folder) or 0
+    code = record(_train)(folder) or 0
+    sys.stdout.flush()
+    sys.stderr.flush()
+    # Everything is written. gloo's threads abort some interpreters at their end, one in about fifty.
+    os._exit(code)
 
 
 def file_of(folder: Path, rank: int) -> Path:
@@ -91,4 +95,4 @@ def _end_with_agent(agent: int) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1])))
+    main(Path(sys.argv[1]))
