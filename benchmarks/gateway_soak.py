@@ -40,6 +40,8 @@ SETTLE = 120.0
 """Seconds after which a life's memory is taken for settled."""
 FLAT_MB_PER_HOUR = 64.0
 """What memory may grow by in the second half of the longest life: less than a tenth of what a gateway holds."""
+CONVERSATIONS_MB = 24
+"""The gateway's bound for conversations in memory: one that this load reaches well before a long life's half."""
 LONG = 30.0
 """Minutes below which nothing is said of memory."""
 BAR = (
@@ -101,6 +103,7 @@ def _gateway_config(folder: Path, port: int, backends: list[int]) -> Path:
     config: dict[str, Any] = {
         "lake": str(folder / "lake"),
         "listen": {"port": port, "admin_token_env": ADMIN},
+        "limits": {"conversations_mb": CONVERSATIONS_MB},
         "models": {
             "scripted": {
                 "backends": listed,

@@ -232,3 +232,20 @@ def test_pictures_are_kept_once_and_named_by_their_hash(scripted: Any, serve: An
 
     with Lake.open(gateway.lake, mode="read") as lake:
         assert lake.get_blob(image.hash).startswith(b"\x89PNG")
+
+
+def test_conversations_in_memory_keep_to_their_bound_and_old_ones_go_on_exactly(scripted: Any, serve: Any) -> None:
+    gateway = serve(scripted(otherwise={"text": "noted"}), limits={"conversations_mb": 1})
+    token = gateway.open_run()
+    asked = {each: [{"role": "user", "content": f"{each} {'long ' * 8000}"}] for each in range(30)}
+    for each, messages in asked.items():
+        said = gateway.chat(token, {**ASKED, "messages": messages}, f"r{each}").json()["choices"][0]["message"]
+        messages += [said, {"role": "user", "content": "more"}]
+        assert gateway.gateway._held.bytes <= 1 << 20
+    assert len(gateway.gateway.sessions) < 20
+    assert gateway.chat(token, {**ASKED, "messages": asked[0]}, "r0").status_code == 200
+    first = next(tree for tree in gateway.trees() if any(node.message.text.startswith("0 ") for node in tree))
+    (leaf,) = first.leaves
+    walk = first.walk(leaf.id)
+    assert [node.message.role for node in walk] == ["user", "assistant", "user", "assistant"]
+    assert token_walk(walk).ids and walk[-1].attributes.get("tokens") is None

@@ -33,9 +33,6 @@ from silva.tree import Boundary, Failure, Json, Outcome, Status, Trajectory
 DEFAULT_ROLLOUT = "main"
 """The rollout of calls that name none."""
 
-MOST_BYTES = 256 << 20
-"""Bytes of conversations kept in memory, roughly; the lake has all of them."""
-
 MOST_SESSIONS = 4096
 """Sessions kept in memory; one unused for longest is let go, and read from the lake when it is needed again."""
 
@@ -361,14 +358,15 @@ class Gateway:
 
     def make_room(self) -> None:
         """Keep what is in memory within its bound: sessions at rest go first, then old conversations of the others."""
-        if self._held.bytes <= MOST_BYTES:
+        most = int(self.config.limits.conversations_mb * (1 << 20))
+        if self._held.bytes <= most:
             return
         for key, session in list(self._sessions.items())[:-1]:
-            if self._held.bytes <= MOST_BYTES // 2:
+            if self._held.bytes <= most // 2:
                 return
             if not session.in_flight:
                 self._let_go(key)
-        share = MOST_BYTES // 2 // max(1, len(self._indices))
+        share = most // 2 // max(1, len(self._indices))
         for index in self._indices.values():
             index.drop(share)
 
