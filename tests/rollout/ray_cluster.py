@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import secrets
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-TOKEN = secrets.token_hex(32)
-"""Of every cluster that one process of tests meets: Ray reads the token once in a process, and keeps it."""
+TOKEN = os.environ["RAY_AUTH_TOKEN"]
+"""Of every cluster that tests meet; see the tests' conftest."""
 
 has_ray = importlib.util.find_spec("ray") is not None
 needs_ray = pytest.mark.skipif(not has_ray, reason="ray is not installed: pip install 'ray[serve]==2.60.0'")
