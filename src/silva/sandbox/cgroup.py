@@ -195,9 +195,12 @@ def _set_memory(folder: Path, limit: int) -> None:
         if (folder / "memory.swap.max").exists():
             (folder / "memory.swap.max").write_text("0")
         return
-    (folder / "memory.limit_in_bytes").write_text(str(limit))
-    if (folder / "memory.memsw.limit_in_bytes").exists():
-        (folder / "memory.memsw.limit_in_bytes").write_text(str(limit))
+    alone, swapped = folder / "memory.limit_in_bytes", folder / "memory.memsw.limit_in_bytes"
+    order = [alone, *([swapped] if swapped.exists() else [])]
+    if limit > int(alone.read_text()):
+        order.reverse()  # the first may never be above the second, and a slot may come from a smaller sandbox
+    for path in order:
+        path.write_text(str(limit))
 
 
 def _own_path(resource: str) -> str | None:

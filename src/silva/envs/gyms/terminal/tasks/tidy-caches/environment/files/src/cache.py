@@ -1,0 +1,3 @@
+"""Remembers answers."""
+
+ANSWERS = {}

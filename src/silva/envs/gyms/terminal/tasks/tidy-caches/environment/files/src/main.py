@@ -1,0 +1,3 @@
+"""Says hello."""
+
+print("hello")

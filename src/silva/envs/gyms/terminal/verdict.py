@@ -1,0 +1,107 @@
+"""Verdict: what the tests of a task say of a sandbox as it is now.
+
+    sandbox ─▶ checkpoint ─▶ a new sandbox from it ─▶ tests/ put in, under a name drawn for it ─▶ test.sh ─▶ reward
+
+The agent's sandbox goes on untouched and never holds the tests. As in Harbor, test.sh says how good it is by writing a
+number to /logs/verifier/reward.txt, or numbers by name to reward.json.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import secrets
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from silva.envs.gyms.terminal.harbor import HarborTask, lay_out
+from silva.envs.gyms.terminal.places import Places
+from silva.errors import SilvaError, UsageError
+from silva.sandbox.protocol import Backend, Sandbox, Spec
+from silva.tree import Record
+
+_MOST_REWARD_BYTES = 64 << 10
+
+
+class Verdict(Record, frozen=True, kw_only=True):
+    """`reward`: 0 to 1. `rewards`: by name, where the tests name several. `killed`: why the tests were, or ""."""
+
+    reward: float
+    rewards: dict[str, float] = msgspec.field(default_factory=dict[str, float])
+    killed: str = ""
+
+
+class NoReward(SilvaError):
+    """The tests ended without saying how good it is: a fault of the task, not of the agent."""
+
+
+async def judge(backend: Backend, spec: Spec, checkpoint: str, task: HarborTask, places: Places) -> Verdict:
+    """Run a task's tests on a new sandbox that begins at a checkpoint.
+
+    Raises:
+        NoReward: they wrote no reward, or none that makes sense.
+    """
+    verifier = task.settings().verifier
+    async with await backend.create(spec, at=checkpoint) as copy:
+        # Its own places lie elsewhere where nothing isolates it.
+        own = Places(task=places.task, root=places.root, folder=places.folder, seen=await _seen(copy, places))
+        base = f"/tmp/{secrets.token_hex(8)}"
+        words = {"/tests": f"{base}/tests", "/logs/verifier": f"{base}/verifier", "/logs": f"{base}/logs"}
+        with tempfile.TemporaryDirectory(prefix="silva-tests-") as scratch:
+            lay_out({path: own.file(file, words) for path, file in task.tests.items()}, Path(scratch))
+            await copy.put(Path(scratch), f"{base}/tests")
+        made = await copy.exec(["mkdir", "-p", own.named(f"{base}/verifier"), own.named(f"{base}/logs")], seconds=30)
+        if not made.ok:
+            return Verdict(reward=0.0, killed=made.reason or "the sandbox has no room for the tests")
+        # What the agent left in its home must not be imported by the tests' Python.
+        environ = {"PYTHONNOUSERSITE": "1", "PYTHONDONTWRITEBYTECODE": "1", **verifier.env}
+        done = await copy.exec(
+            ["bash", "--noprofile", "--norc", own.named(f"{base}/tests/test.sh")],
+            seconds=verifier.timeout_sec,
+            folder=places.folder,
+            variables=environ,
+        )
+        if done.killed:
+            return Verdict(reward=0.0, killed=done.reason)
+        said = await _reward(copy, f"{base}/verifier")
+    if said is None:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        why = f"exit code {done.code}{f', {lines[-1][:200]}' if lines else ''}"
+        raise NoReward(f"task {task.name}: tests/test.sh wrote no reward to /logs/verifier/reward.txt ({why})")
+    return _verdict(task.name, said)
+
+
+async def _seen(sandbox: Sandbox, places: Places) -> dict[str, str]:
+    if not places.seen:
+        return {}
+    said = (await sandbox.exec('printf "%s\\n" "$PWD" "$HOME" "$TMPDIR"', seconds=30)).text.splitlines()
+    return dict(zip(("/workspace", "/home/agent", "/tmp"), said, strict=True))
+
+
+async def _reward(sandbox: Sandbox, folder: str) -> Any:
+    for name, read in (("reward.txt", lambda text: float(text.strip())), ("reward.json", json.loads)):
+        try:
+            content = await sandbox.get(f"{folder}/{name}", most=_MOST_REWARD_BYTES)
+        except UsageError:
+            continue
+        try:
+            return read(content.decode())
+        except ValueError as error:
+            raise NoReward(f"tests/test.sh: {name} is no reward: {error}") from error
+    return None
+
+
+def _verdict(task: str, said: Any) -> Verdict:
+    named = said if isinstance(said, dict) else {"reward": said}
+    good = {
+        name: float(value)
+        for name, value in named.items()
+        if isinstance(value, int | float) and math.isfinite(float(value))
+    }
+    if not named or len(good) != len(named):
+        raise NoReward(f"task {task}: the reward {str(said)[:100]!r} is no number")
+    overall = good["reward"] if "reward" in good else sum(good.values()) / len(good)
+    return Verdict(reward=min(1.0, max(0.0, overall)), rewards=good if isinstance(said, dict) else {})

@@ -1,0 +1,53 @@
+"""Registers the terminal gym: `terminal` plays tasks of Silva's own, `terminal/FOLDER` those of a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from silva.envs.protocol import EnvironmentEntry
+from silva.errors import UsageError
+
+PREFIX = "terminal/"
+
+_REQUIREMENTS = (
+    "lxml==6.1.3",
+    "pillow==13.0.0",
+    "platformdirs==4.14.7",
+    "pypdf==7.1.0",
+    "python-docx==1.2.0",
+    "python-pptx==1.0.2",
+    "typing_extensions==4.16.0",
+    "xlsxwriter==3.3.1",
+)
+
+
+def resolve(name: str) -> EnvironmentEntry | None:
+    """The entry for `terminal/<folder>`, a folder of Harbor task folders or one of them; None for any other name.
+
+    Raises:
+        UsageError: there is no such folder.
+    """
+    if not name.startswith(PREFIX) or name == PREFIX:
+        return None
+    place = name.removeprefix(PREFIX)
+    folder = Path(place).expanduser()
+    if not folder.is_dir():
+        raise UsageError(f"environment {name}: there is no folder {place}")
+    return _entry(name, f"{name}={folder.resolve()}", f"terminal tasks of {place}")
+
+
+def _entry(name: str, attribute: str, summary: str) -> EnvironmentEntry:
+    return EnvironmentEntry(
+        name=name,
+        target=f"silva.envs.gyms.terminal.environment:{attribute}",
+        summary=summary,
+        requirements=_REQUIREMENTS,
+        licence="Apache-2.0",
+        source="Silva",
+        sample=10,
+    )
+
+
+ENTRY = _entry(
+    "terminal", "Terminal", "ten tasks in a shell, in a sandbox; Harbor tasks of your own as terminal/FOLDER"
+)
