@@ -18,7 +18,18 @@ from rich.console import Console
 from rich.table import Table
 
 HERE = Path(__file__).parent
-BENCHMARKS = ("engine", "agents1000", "bfcl_hosts", "crash", "storage", "exact", "gateway", "gateway_swap", "samples")
+BENCHMARKS = (
+    "engine",
+    "agents1000",
+    "bfcl_hosts",
+    "crash",
+    "storage",
+    "exact",
+    "gateway",
+    "gateway_swap",
+    "samples",
+    "branching",
+)
 
 
 def main() -> int:

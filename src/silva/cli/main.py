@@ -30,7 +30,7 @@ class _Lazy(NamedTuple):
 COMMANDS = {
     "rollout": _Lazy("silva.cli.rollout", "Run an agent on the tasks of environments; keep every turn."),
     "report": _Lazy("silva.cli.report", "Sum up a run: figures here, or one HTML page."),
-    "trees": _Lazy("silva.cli.trees", "List, show, export, import and replay what was grown."),
+    "trees": _Lazy("silva.cli.trees", "List, show, export, import, replay and branch what was grown."),
     "envs": _Lazy("silva.cli.envs", "List, show, install and test environments."),
     "sandbox": _Lazy("silva.cli.sandbox", "Run commands isolated; list and clean up what was left."),
     "lake": _Lazy("silva.cli.lake", "Query a lake, check it, see what it holds."),

@@ -1,4 +1,4 @@
-"""`silva trees`: list, show, export, import and replay what was grown."""
+"""`silva trees`: list, show, export, import, replay, branch and explore what was grown."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
+from silva.cli.trees_branch import branch, explore
+
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="List, show, export, import and replay what was grown."
+    add_completion=False, no_args_is_help=True, help="List, show, export, import, replay and branch what was grown."
 )
 
 Location = Annotated[
@@ -62,13 +64,14 @@ def show(
     as_json: AsJson = False,
 ) -> None:
     """One trajectory from its first message to its outcome, or the tree it stands on."""
+    from silva.lake import field
     from silva.tree import to_json
 
     with _open(lake) as opened:
         found = opened.trajectory(trajectory)
         if whole:
             grown = opened.tree(found.tree_id)
-            ended = [each for each in opened.trajectories(run_id=found.run_id) if each.tree_id == found.tree_id]
+            ended = opened.trajectories(where=field("tree_id") == found.tree_id)
             if as_json:
                 nodes = [to_json(node) for node in grown]
                 _print_json({"tree": grown.id, "nodes": nodes, "trajectories": [to_json(each) for each in ended]})
@@ -270,3 +273,7 @@ def _open(location: str | None) -> Any:
 
 def _print_json(value: Any) -> None:
     sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+
+
+app.command()(branch)
+app.command()(explore)

@@ -5,6 +5,7 @@
 | env.raised | environment | one of its calls raised |
 | env.timeout | environment | one of its calls did not return in time |
 | env.garbage | environment | it returned something that is not a record of the protocol, or too large a one |
+| env.snapshot | environment | its state could not be kept, or a kept state could not be taken up |
 | env.memory | infrastructure | it asked for more memory than its host may have |
 | host.died | infrastructure | the host process ended under the call (often another instance's doing) |
 | host.spawn | infrastructure | a host could not be started |
@@ -20,6 +21,7 @@ _BOUNDARIES = {
     "env.raised": Boundary.ENVIRONMENT,
     "env.timeout": Boundary.ENVIRONMENT,
     "env.garbage": Boundary.ENVIRONMENT,
+    "env.snapshot": Boundary.ENVIRONMENT,
     "env.memory": Boundary.INFRASTRUCTURE,
     "host.died": Boundary.INFRASTRUCTURE,
     "host.spawn": Boundary.INFRASTRUCTURE,

@@ -15,7 +15,7 @@ from silva.envs.errors import EnvError
 from silva.envs.inline import InlineHost
 from silva.envs.process import HostProcess
 from silva.envs.protocol import Capabilities, Evaluation, Observation
-from silva.envs.wire import Reply
+from silva.envs.wire import Captured, Reply
 from silva.errors import UsageError
 from silva.tree import Message, Task
 
@@ -103,6 +103,28 @@ class EnvironmentHandle:
         """
         return _message(await self._call("null"))
 
+    async def snapshot(self) -> Captured:
+        """The present state, to be taken up by this or another instance; the instance goes on as if not asked.
+
+        Raises:
+            EnvError: `env.snapshot` where it cannot be kept; the instance is none the worse for it.
+        """
+        names = list(self._host.launch.packages)
+        reply = await self._call("snapshot", arguments={"packages": names})
+        assert reply.captured is not None
+        return reply.captured
+
+    async def restore(self, captured: Captured) -> None:
+        """Take up a state, whatever this instance was doing.
+
+        Raises:
+            EnvError: `env.snapshot` where it is gone, damaged or of other versions; reset or restore again.
+        """
+        self.resets += 1
+        self._evaluation = None
+        names = list(self._host.launch.packages)
+        await self._call("restore", captured=captured, arguments={"packages": names})
+
     async def _call(self, op: str, **fields: Any) -> Reply:
         if self._failed is not None:
             raise EnvError(self._failed.kind, str(self._failed), retryable=self._failed.retryable)
@@ -112,7 +134,8 @@ class EnvironmentHandle:
         except UsageError:
             raise
         except EnvError as error:
-            self._failed = error
+            if error.kind != "env.snapshot":
+                self._failed = error
             raise
         except BaseException:
             message = f"{self._host.launch.name}: {op} was cancelled half-way"

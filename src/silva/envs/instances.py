@@ -1,6 +1,7 @@
 """The instances of one environment class, and how a request becomes a reply.
 
     Request ─▶ Instances.handle ─▶ reset | step | evaluate | expert | null | create | close | tasks ─▶ Reply
+                                   snapshot | restore
 
 Used inside a host process and, unchanged, for `mode="inline"`. Every way an environment can misbehave short of killing
 its process ends here as a `Fault`. A class with `threaded = True` gets a thread (and event loop) per instance, so a
@@ -20,8 +21,10 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from silva.envs.protocol import Environment, Evaluation, Observation
-from silva.envs.wire import Fault, Hello, Reply, Request
+from silva.envs import state
+from silva.envs.errors import EnvError
+from silva.envs.protocol import Environment, Evaluation, HasSnapshot, Observation
+from silva.envs.wire import Captured, Fault, Hello, Reply, Request
 from silva.errors import UsageError
 from silva.tree import Json, Message, Task
 
@@ -82,6 +85,9 @@ class Instances:
             reply = Reply(
                 request.id, fault=Fault(code, f"{request.op}: {mistake}" if code == "env.raised" else str(mistake))
             )
+        except EnvError as error:
+            code = error.kind if request.op in ("snapshot", "restore") else "env.raised"
+            reply = Reply(request.id, fault=Fault(code, f"{request.op}: {error}"))
         except MemoryError:
             reply = Reply(request.id, fault=Fault("env.memory", f"{request.op}: out of memory"))
         except BaseException as error:  # noqa: BLE001 - third-party code may raise SystemExit or worse; it is recorded
@@ -143,6 +149,39 @@ class Instances:
             raise UsageError(f"{self._kind.__name__} has no {request.op} policy")
         message = await self._run(request.instance, policy())
         return _checked(request, message, Message) or Reply(request.id, message=message)
+
+    async def _snapshot(self, request: Request) -> Reply:
+        environment = self._live[request.instance]
+        versions = state.versions(type(environment), (request.arguments or {}).get("packages", ()))
+        keeps = environment.capabilities.snapshot
+
+        async def keep() -> Captured:
+            if isinstance(environment, HasSnapshot):
+                fidelity = state.FILES if keeps == "files" else state.EXACT
+                return Captured("own", fidelity, id=str(await environment.snapshot()), versions=versions)
+            if keeps != "deepcopy":
+                raise EnvError("env.snapshot", f"{type(environment).__name__} keeps no state: it is restored by replay")
+            return Captured("state", state.EXACT, data=state.pickled(environment), versions=versions)
+
+        return Reply(request.id, captured=await self._run(request.instance, keep()))
+
+    async def _restore(self, request: Request) -> Reply:
+        before, captured = self._live[request.instance], request.captured
+        assert captured is not None
+        state.check(captured.versions, state.versions(type(before), (request.arguments or {}).get("packages", ())))
+
+        async def take_up() -> Environment:
+            if captured.kind == "own":
+                if not isinstance(before, HasSnapshot):
+                    raise EnvError("env.snapshot", f"{type(before).__name__} does not know the snapshot {captured.id}")
+                await before.restore(captured.id)
+                return before
+            made = state.unpickled(type(before), captured.data)
+            await before.close()
+            return made
+
+        self._live[request.instance] = await self._run(request.instance, take_up())
+        return Reply(request.id)
 
     async def _close(self, request: Request) -> Reply:
         environment = self._live.pop(request.instance, None)

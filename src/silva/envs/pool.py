@@ -99,6 +99,7 @@ class HostPool:
             memory_limit_mb=memory_limit_mb,
             start_timeout=start_timeout,
             environ=_environ(entry, python, set(pass_variables)),
+            packages=entry.packages,
         )
         self._places = [_Place() for _ in range(1 if mode == "inline" else hosts)]
         self._idle: deque[EnvironmentHandle] = deque()

@@ -35,7 +35,8 @@ _WATCH = 0.1  # seconds between looks at the oldest call
 
 @dataclass(frozen=True)
 class Launch:
-    """How to start hosts of one environment: interpreter, class, options, limits, process environment."""
+    """How to start hosts of one environment: interpreter, class, options, limits, process environment. `packages`: what
+    a kept state depends on, the environment's own first."""
 
     name: str
     python: str
@@ -44,6 +45,7 @@ class Launch:
     memory_limit_mb: int | None
     start_timeout: float
     environ: Mapping[str, str]
+    packages: tuple[str, ...] = ()
 
 
 @dataclass

@@ -11,6 +11,7 @@ crosses the boundary is a record of this module or of `silva.tree`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -22,8 +23,9 @@ from silva.tree import Json, Message, Record, Risk, Task, Tool
 class Capabilities(Record, frozen=True, kw_only=True):
     """What an environment can do, declared so that a scheduler or a user need not try.
 
-    `snapshot`: none, replay, deepcopy or fork. `simulated_user`: none, scripted or model. `parallel`: instances one
-    host process may hold at once (0: no limit). `deterministic`: same task, seed and actions, same observations.
+    `snapshot`: none, replay, deepcopy (the instance, pickled), fork, or files (processes are not in it).
+    `simulated_user`: none, scripted or model. `parallel`: instances one host process may hold at once (0: no limit).
+    `deterministic`: same task, seed and actions, same observations.
     """
 
     tools: bool = False
@@ -107,6 +109,27 @@ class HasNull(Protocol):
         ...
 
 
+@runtime_checkable
+class HasSnapshot(Protocol):
+    """An environment that keeps its state itself, outside its process (the files of a workspace, a saved game).
+
+    One without these two methods whose `capabilities.snapshot` is `deepcopy` is pickled whole instead
+    (`silva.envs.state`); it says what of it to keep by `__getstate__` and `__setstate__`.
+    """
+
+    async def snapshot(self) -> str:
+        """Keep the present state; return the id by which any instance, in any process, can take it up."""
+        ...
+
+    async def restore(self, snapshot: str) -> None:
+        """Take up a state that was kept; it need not be this instance's, and `reset` need not come before.
+
+        Raises:
+            EnvError: `env.snapshot`: it is gone, damaged, or was made by another version.
+        """
+        ...
+
+
 class EnvironmentEntry(Record, frozen=True, kw_only=True):
     """How an environment is registered (built in, or by a `silva.envs` entry point naming one of these).
 
@@ -129,3 +152,10 @@ class EnvironmentEntry(Record, frozen=True, kw_only=True):
     null_tolerance: float = 0.0
     sample: int = 20
     options: Json = msgspec.field(default_factory=dict[str, Any])
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The names of the packages it requires, its own first: what a kept state depends on."""
+        required = (*self.no_deps[-1:], *self.requirements, *self.no_deps[:-1])
+        found = (re.match(r"[A-Za-z0-9._-]+", text) for text in required)
+        return tuple(match[0] for match in found if match)

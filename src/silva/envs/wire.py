@@ -38,6 +38,18 @@ class Hello(msgspec.Struct, array_like=True):
     null: bool
 
 
+class Captured(msgspec.Struct, array_like=True):
+    """The state of an instance, outside it. `kind`: `own` (the environment keeps it under `id`) or `state` (`data` is
+    the instance, pickled). `fidelity`: exact, or files+replay where processes are not in it. `versions`: of what made
+    it, by name."""
+
+    kind: str
+    fidelity: str
+    id: str = ""
+    data: bytes = b""
+    versions: dict[str, str] = {}
+
+
 class Fault(msgspec.Struct, array_like=True):
     """Why a call failed. `code` is a code of `EnvError`, or `usage` for a mistake of the caller."""
 
@@ -56,6 +68,7 @@ class Request(msgspec.Struct, array_like=True):
     seed: int = 0
     action: Message | None = None
     arguments: Json | None = None
+    captured: Captured | None = None
 
 
 class Reply(msgspec.Struct, array_like=True):
@@ -70,6 +83,7 @@ class Reply(msgspec.Struct, array_like=True):
     tasks: list[Task] | None = None
     more: bool = False
     hello: Hello | None = None
+    captured: Captured | None = None
 
 
 encode = msgspec.msgpack.Encoder().encode

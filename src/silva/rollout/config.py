@@ -100,6 +100,42 @@ class RayConfig(Section):
         raise ValueError(f"address {value!r}: auto or HOST:PORT, run on a machine of the cluster")
 
 
+class RiskRule(Section):
+    """What makes an action risky: a call whose tool's name, or whose arguments, a pattern is found in. Patterns are
+    regular expressions, letter case ignored; a tool's name is matched as words (`delete_file`, `deleteFile`: "delete
+    file"). An empty pattern matches nothing."""
+
+    tool: str = ""
+    arguments: str = ""
+
+    @field_validator("tool", "arguments")
+    @classmethod
+    def _pattern(cls, value: str) -> str:
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise ValueError(f"{value!r} is not a regular expression ({error})") from error
+        return value
+
+
+class SnapshotConfig(Section):
+    """When an episode keeps the state of its environment, so that branches can start there (off by default).
+
+    `every`: after every k-th turn; `risky`: before an action that the rules of `silva.rollout.branching.risky`, or
+    those given here under `rules`, call risky; `requested`: where an observation or a turn says `snapshot: true` in its
+    attributes. Environments that are restored by replay keep nothing."""
+
+    every: int = Field(default=0, ge=0)
+    risky: bool = False
+    requested: bool = False
+    rules: dict[str, RiskRule] = Field(default_factory=dict)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is anything to keep."""
+        return bool(self.every or self.risky or self.requested)
+
+
 PROGRAM = "program:"
 """How an agent that is a program is written."""
 
@@ -137,6 +173,7 @@ class RolloutConfig(Section):
     budget: Budget = Budget()
     hosts: HostConfig = HostConfig()
     program: ProgramConfig = ProgramConfig()
+    snapshots: SnapshotConfig = SnapshotConfig()
     options: dict[str, dict[str, object]] = Field(default_factory=dict)
 
     @field_validator("run")

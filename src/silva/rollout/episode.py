@@ -14,11 +14,12 @@ from typing import Any
 
 import msgspec
 
-from silva.envs import EnvError
+from silva.envs import EnvError, Observation
 from silva.models.errors import ModelError
 from silva.models.model import Sampling
 from silva.redact import redact
 from silva.rollout.agent import Agent, View
+from silva.rollout.branching.keeper import Keeper
 from silva.rollout.config import RolloutConfig
 from silva.rollout.path import Diverged, Path
 from silva.rollout.slots import Slot
@@ -55,6 +56,7 @@ class Episode:
         self._path = path
         self._overdrawn = overdrawn
         self._images: dict[str, bytes] = {}
+        self._keeper = Keeper(config.snapshots) if config.snapshots.wanted else None
         self.id = trajectory_id(config.run, slot.task.id, slot.index, slot.attempt)
         self._sampling_seed = int(digest(str(config.seed), slot.task.id, str(slot.index))[:8], 16)
 
@@ -84,19 +86,20 @@ class Episode:
     async def _play(self, env: Any, agent: Agent, blobs: Any) -> Outcome:
         path, config = self._path, self._config
         limit = config.budget.turns or env.capabilities.max_turns
-        observation, seconds = await _timed(env.reset(self._slot.task, self._slot.seed))
-        await self._see(observation, seconds, blobs)
+        observation = await self._begin(env, blobs)
         truncated = False
         while not (observation.done or observation.truncated):
             if path.turns >= limit:
                 truncated = True
                 break
-            action = await self._turn(agent)
+            action = await self._turn(agent, env, blobs)
             if action is None:
                 truncated = True
                 break
             observation, seconds = await _timed(env.step(action))
             await self._see(observation, seconds, blobs)
+            if self._keeper is not None and self._keeper.after(path.turns, observation):
+                await self._keeper.keep(env, path, blobs)
             await path.durable()
         evaluation, _ = await _timed(env.evaluate())
         cut = truncated or observation.truncated
@@ -108,7 +111,13 @@ class Episode:
             metrics=evaluation.metrics,
         )
 
-    async def _turn(self, agent: Agent) -> Message | None:
+    async def _begin(self, env: Any, blobs: Any) -> Observation:
+        """Bring the environment and the path to where the agent acts first; return what was observed last."""
+        observation, seconds = await _timed(env.reset(self._slot.task, self._slot.seed))
+        await self._see(observation, seconds, blobs)
+        return observation
+
+    async def _turn(self, agent: Agent, env: Any, blobs: Any) -> Message | None:
         """The next action; None when the model's context is full, which truncates the episode."""
         path = self._path
         remembered = path.remembered
@@ -135,8 +144,14 @@ class Episode:
             if error.kind == "context_length" and path.turns:
                 return None
             raise
+        if self._keeper is not None and self._keeper.before(turn):
+            await self._keeper.keep(env, path, blobs)
         path.act(turn, started)
         return turn.message
+
+    def _attributes(self) -> dict[str, Any]:
+        """What the trajectory's record says besides."""
+        return {}
 
     async def _see(self, observation: Any, seconds: float, blobs: Any) -> None:
         for name, data in observation.blobs.items():
@@ -200,6 +215,7 @@ class Episode:
             usage=msgspec.structs.replace(path.usage, silva_seconds=max(0.0, seconds - waited)),
             started=started,
             finished=time.time(),
+            attributes=self._attributes(),
             superseded=bool(failure and failure.retryable and slot.attempt < config.retries),
         )
 

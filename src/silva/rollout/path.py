@@ -18,6 +18,8 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
+import msgspec
+
 from silva.envs.protocol import Observation
 from silva.rollout.agent import Turn
 from silva.tree import (
@@ -133,6 +135,45 @@ class Path:
         self.turns += 1
         self.usage = self.usage + turn.usage
         self._send()
+
+    def take_up(self, walk: Iterable[Node]) -> None:
+        """Begin in the middle: the nodes of another walk, root first, are what has been said so far. They cost this
+        path nothing."""
+        for node in walk:
+            self._written.add(node.id)
+            self._advance(node)
+            if node.tools is not None:
+                self.tools = node.tools
+            self.turns += node.author is Author.POLICY
+            self.reward += node.reward or 0.0
+
+    def interject(self, message: Message) -> None:
+        """Add what a person says; it travels with the next turn."""
+        node = self._node(Author.PERSON, message, self._slot)
+        if node.id not in self._written:
+            self._written.add(node.id)
+            self._pending.append(node)
+        self._advance(node)
+
+    @property
+    def markable(self) -> bool:
+        """Whether the last node is the environment's, has no snapshot, and can still be given one."""
+        leaf = self.leaf
+        return (
+            leaf is not None
+            and leaf.author is Author.ENVIRONMENT
+            and not leaf.snapshot_id
+            and bool(self._pending)
+            and self._pending[-1] is leaf
+        )
+
+    def mark(self, snapshot_id: str, attributes: dict[str, object]) -> None:
+        """Say on the last node, which must be `markable`, which snapshot was taken after it."""
+        assert self.markable and self.leaf is not None
+        marked = msgspec.structs.replace(
+            self.leaf, snapshot_id=snapshot_id, attributes={**self.leaf.attributes, **attributes}
+        )
+        self._pending[-1] = self.leaf = marked
 
     def remember(self, node: Node) -> None:
         """Take a stored turn again, without asking the model."""

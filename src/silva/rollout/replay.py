@@ -48,7 +48,8 @@ class Divergence(Record, frozen=True, kw_only=True):
 
 
 class Replayed(Record, frozen=True, kw_only=True):
-    """What a replay saw. `turns` is how many actions were taken; the observations begin with that of the reset."""
+    """What a replay saw. `turns` is how many actions were taken since the task began; the observations
+    begin with that of the reset, if there was one."""
 
     observations: tuple[Observation, ...]
     turns: int
@@ -73,13 +74,38 @@ async def replay(env: Playable, task: Task, seed: int, walk: Sequence[Node]) -> 
         EnvError: the environment or its host failed.
     """
     opening, turns = _turns(walk)
-    seen = [await env.reset(task, seed)]
-    found = _compare(opening, seen[0], 0, cut=not turns)
-    taken = 0
-    for number, (action, answer) in enumerate(turns, 1):
+    first = await env.reset(task, seed)
+    return await _taken_again(env, turns, 0, [first], _compare(opening, first, 0, cut=not turns))
+
+
+async def retake(env: Playable, walk: Sequence[Node], start: int) -> Replayed:
+    """Take a walk's actions again from `start` on, in an environment that stands where the nodes before it end.
+
+    Args:
+        env: a live environment in that state.
+        walk: its nodes, root first.
+        start: the place of the first node that is to come: an action, or the end of the walk.
+
+    Raises:
+        EnvError: the environment or its host failed.
+    """
+    _, before = _turns(walk[:start])
+    _, turns = _turns(walk[start:])
+    return await _taken_again(env, turns, len(before), [], None)
+
+
+async def _taken_again(
+    env: Playable,
+    turns: Sequence[tuple[Node, list[Node]]],
+    taken: int,
+    seen: list[Observation],
+    found: Divergence | None,
+) -> Replayed:
+    whole = taken + len(turns)
+    for number, (action, answer) in enumerate(turns, taken + 1):
         if found is not None:
             break
-        if seen[-1].done or seen[-1].truncated:
+        if seen and (seen[-1].done or seen[-1].truncated):
             found = Divergence(
                 what="ended",
                 turn=taken,
@@ -91,7 +117,7 @@ async def replay(env: Playable, task: Task, seed: int, walk: Sequence[Node]) -> 
             break
         seen.append(await env.step(action.message))
         taken = number
-        found = _compare(answer, seen[-1], number, cut=number == len(turns))
+        found = _compare(answer, seen[-1], number, cut=number == whole)
     return Replayed(observations=tuple(seen), turns=taken, divergence=found)
 
 

@@ -107,6 +107,7 @@ class AgentDojo:
         self._before = self._environment.model_copy(deep=True)
         self._runtime = FunctionsRuntime(suite.tools)
         self._task = found
+        self._names = (task.id, task.data.get("injection_task"))
         self._calls: list[Any] = []
         self._answer = ""
         self._rounds = 0
@@ -142,6 +143,21 @@ class AgentDojo:
             safety = float(not (self._injection.security(*arguments) if reached is None else reached))
         metrics = {"calls": float(len(self._calls))}
         return Evaluation(score=float(bool(utility)), success=bool(utility), safety=safety, metrics=metrics)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a snapshot keeps: tasks and tools are the package's own, and are found again by name."""
+        return {name: value for name, value in vars(self).items() if name not in ("_task", "_injection", "_runtime")}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        from agentdojo.functions_runtime import FunctionsRuntime
+
+        vars(self).update(kept)
+        self._task = self._injection = None
+        if "_names" in kept:
+            name, injection = self._names
+            suite, self._task = _found(name)
+            self._injection = None if injection is None else _suites()[suite].injection_tasks[injection]
+            self._runtime = FunctionsRuntime(_suites()[suite].tools)
 
     async def close(self) -> None:
         """Let go of the suite's environment."""

@@ -123,6 +123,12 @@ class BabyAI:
         """Give up."""
         return assistant("I give up.")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What a snapshot keeps: of the levels the one being played alone."""
+        kept = dict(vars(self))
+        kept["_levels"] = {name: level for name, level in self._levels.items() if level is vars(self).get("_env")}
+        return kept
+
     async def close(self) -> None:
         """Close the levels."""
         for level in self._levels.values():

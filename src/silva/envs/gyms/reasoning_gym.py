@@ -27,7 +27,7 @@ _SYSTEM = system("Solve the problem. Think if you need to, then give the final a
 class ReasoningGym:
     """One question per episode. Everything is in the task, so the seed of a reset changes nothing."""
 
-    capabilities: ClassVar[Capabilities] = Capabilities(max_turns=1)
+    capabilities: ClassVar[Capabilities] = Capabilities(snapshot="deepcopy", max_turns=1)
 
     @classmethod
     def tasks(cls, split: str = "test") -> Iterable[Task]:
@@ -47,8 +47,7 @@ class ReasoningGym:
 
     async def reset(self, task: Task, seed: int) -> Observation:
         """The question."""
-        self._dataset: Any = reasoning_gym.create_dataset(task.data["generator"], size=1, seed=task.data["seed"])
-        self._entry: dict[str, Any] = self._dataset[0]
+        self._begin(task.data["generator"], task.data["seed"])
         self._answer: str | None = None
         return Observation(messages=(_SYSTEM, user(self._entry["question"])), tools=())
 
@@ -73,6 +72,20 @@ class ReasoningGym:
 
     async def close(self) -> None:
         """Nothing is held."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What a snapshot keeps: the question is its generator's, made again from the seed."""
+        return {name: value for name, value in vars(self).items() if name not in ("_dataset", "_entry")}
+
+    def __setstate__(self, kept: dict[str, Any]) -> None:
+        vars(self).update(kept)
+        if "_question" in kept:
+            self._begin(*self._question)
+
+    def _begin(self, generator: str, seed: int) -> None:
+        self._question = (generator, seed)
+        self._dataset: Any = reasoning_gym.create_dataset(generator, size=1, seed=seed)
+        self._entry: dict[str, Any] = self._dataset[0]
 
     def _score(self) -> float:
         return min(1.0, max(0.0, float(self._dataset.score_answer(self._answer, self._entry))))

@@ -10,6 +10,7 @@ the first: TextWorld's policy says `take key from chest` for ever. Such a thing 
 
 from __future__ import annotations
 
+import copyreg
 import re
 import shutil
 import tempfile
@@ -17,6 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
 
+import jericho
 import textworld
 from textworld.generator import compile_game, make_game
 from textworld.generator.game import GameOptions
@@ -149,6 +151,21 @@ def game_file(size: str, seed: int) -> Path:
         except OSError:  # another host made the same game meanwhile
             shutil.rmtree(made)
     return folder / "game.z8"
+
+
+def _kept(machine: jericho.FrotzEnv) -> tuple[Any, ...]:
+    """The interpreter lives in a library of C; its memory, stack and registers are all there is to it."""
+    return _taken_up, (machine.story_file.decode(), machine._seed, machine.get_state())
+
+
+def _taken_up(story: str, seed: int, state: tuple[Any, ...]) -> jericho.FrotzEnv:
+    machine = jericho.FrotzEnv(story, seed=seed)
+    machine.reset()
+    machine.set_state(state)
+    return machine
+
+
+copyreg.pickle(jericho.FrotzEnv, _kept)
 
 
 def _understood(command: str, names: Iterable[str]) -> str:
