@@ -144,4 +144,7 @@ def main() -> None:
             answer: dict[str, Any] = {"done": number}
         except StoreError as error:
             answer = {"error": str(error)}
-        print(json.dumps(answer), flush=True)
+        try:
+            print(json.dumps(answer), flush=True)
+        except BrokenPipeError:
+            os._exit(0)  # the parent is gone: whoever opens the lake next finds the segment as it is
