@@ -103,11 +103,9 @@ def test_several_people_who_are_killed_while_they_talk_lose_nothing_they_were_to
         ("shout", {}, "no word of kind 'shout': there are say, pause"),
         ("say", {}, "needs text"),
         ("say", {"text": "x" * (MOST_CHARS + 1)}, "may hold 64,000 characters"),
-        ("back", {}, "needs turn"),
         ("good", {"turn": -1}, "turns are counted from 1"),
-        ("edit", {}, "needs action"),
         ("forbid", {"pattern": "("}, "is no regular expression"),
-        ("back", {"turn": "three"}, "Expected `int`"),
+        ("good", {"turn": "three"}, "Expected `int`"),
     ],
 )
 def test_a_word_that_says_nothing_is_refused(kind: str, more: dict[str, Any], fault: str) -> None:

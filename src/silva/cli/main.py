@@ -35,6 +35,7 @@ COMMANDS = {
     "sandbox": _Lazy("silva.cli.sandbox", "Run commands isolated; list and clean up what was left."),
     "lake": _Lazy("silva.cli.lake", "Query a lake, check it, see what it holds."),
     "data": _Lazy("silva.cli.data", "Data sets of trajectories: split, mix, upsample, check for leaks."),
+    "guide": _Lazy("silva.cli.guide", "Say something to a running agent; pause, stop, forbid; praise and blame."),
     "curate": _Lazy("silva.cli.curate", "Judge what was grown: mask turns not worth learning."),
     "train": _Lazy("silva.cli.train", "Samples, the buffer, and training runs."),
     "loop": _Lazy("silva.cli.loop", "Closed loops: run, train, prove, promote, and round again."),

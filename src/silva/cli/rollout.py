@@ -121,6 +121,7 @@ def _dry_run(settings: Any, as_json: bool) -> None:
 
 
 async def _run(settings: Any, resume: bool, retry_failed: bool, console: Console) -> Any:
+    from silva.guide.mailroom import Mailroom
     from silva.rollout.progress import LiveProgress
     from silva.rollout.run import Hooks, run_rollout
 
@@ -137,10 +138,13 @@ async def _run(settings: Any, resume: bool, retry_failed: bool, console: Console
             loop.add_signal_handler(number, interrupt)
 
     retry = frozenset({"model", "budget", "infrastructure"}) if retry_failed else frozenset[str]()
+    mailroom = Mailroom.of(settings.lake, settings.run, resume=resume) if settings.heeds else None
     try:
-        return await run_rollout(
-            settings, resume=resume, hooks=Hooks(on_start=begin, on_end=progress.ended, retry=retry)
-        )
+        hooks = Hooks(on_start=begin, on_end=progress.ended, retry=retry, guidance=mailroom)
+        result = await run_rollout(settings, resume=resume, hooks=hooks)
+        if mailroom is not None and not result.remaining:
+            mailroom.mailbox.close()
+        return result
     finally:
         progress.stop()
 

@@ -59,7 +59,10 @@ class Mailbox:
             self._append(file, end, lines)
 
     def close(self) -> None:
-        """The run has ended: whatever is said from now on is refused."""
+        """The run has ended: whatever is said from now on is refused. A run to which nothing was said needs no file:
+        its record tells that it has ended."""
+        if not self.path.exists():
+            return
         with self._opened() as file:
             end = _mended(file)
             if not _ends_closed(file, end):
@@ -67,6 +70,8 @@ class Mailbox:
 
     def reopen(self) -> None:
         """The run goes on: words are taken again."""
+        if not self.path.exists():
+            return
         with self._opened() as file:
             end = _mended(file)
             if _ends_closed(file, end):

@@ -2,14 +2,11 @@
 
     say      words for the agent, delivered before its next turn
     pause    wait before the next turn; resume goes on
-    back     go back to turn `turn` and go on from there, with `action` as that turn where it is given
-    edit     take `action` in place of the one that waits for approval
-    forbid   from here on, no action that matches `pattern`; allow takes that back
-    approve  let the action that waits go ahead; reject does not
-    good     the turn `turn` (0: the last) was right; bad: it was wrong
     stop     end the trajectory after the turn under way
+    forbid   from here on, no action in which `pattern` is found; allow takes that back
+    good     the turn `turn` (0: the last) was right; bad: it was wrong
 
-`to` is a trajectory's id, or "*" for all of the run.
+`to` is a trajectory's id, a task's id for all attempts at it, or "*" for all of the run.
 """
 
 from __future__ import annotations
@@ -28,9 +25,7 @@ MOST_CHARS = 64_000
 
 EVERYONE = "*"
 
-Kind: TypeAlias = Literal[
-    "say", "pause", "resume", "back", "edit", "forbid", "allow", "approve", "reject", "good", "bad", "stop"
-]
+Kind: TypeAlias = Literal["say", "pause", "resume", "stop", "forbid", "allow", "good", "bad"]
 KINDS: tuple[str, ...] = Kind.__args__  # pyright: ignore[reportAttributeAccessIssue]
 
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,80}")
@@ -49,12 +44,11 @@ class Word(Record, frozen=True, kw_only=True):
     text: str = ""
     why: str = ""
     turn: int = 0
-    action: str = ""
     pattern: str = ""
 
-    def reaches(self, trajectory_id: str) -> bool:
+    def reaches(self, trajectory_id: str, task_id: str) -> bool:
         """Whether it is meant for that trajectory."""
-        return self.to in (EVERYONE, trajectory_id)
+        return self.to in (EVERYONE, trajectory_id, task_id)
 
 
 def word(run_id: str, kind: str, by: str, at: float, *, to: str = EVERYONE, id: str = "", **more: str | int) -> Word:
@@ -65,9 +59,9 @@ def word(run_id: str, kind: str, by: str, at: float, *, to: str = EVERYONE, id: 
         kind: see the module.
         by: who says it.
         at: Unix seconds.
-        to: a trajectory's id, or "*".
+        to: a trajectory's id, a task's, or "*".
         id: drawn where it is left out.
-        more: `text`, `why`, `turn`, `action`, `pattern`, as the kind needs.
+        more: `text`, `why`, `turn`, `pattern`, as the kind needs.
 
     Raises:
         UsageError: no such kind, something it needs is missing, or it is too long.
@@ -88,14 +82,12 @@ def word(run_id: str, kind: str, by: str, at: float, *, to: str = EVERYONE, id: 
 def _fault(made: Word) -> str:
     if not _NAME.fullmatch(made.by):
         return "say who you are: a name of 1 to 80 characters, without line breaks"
-    long = max(len(made.text), len(made.why), len(made.action), len(made.pattern))
+    long = max(len(made.text), len(made.why), len(made.pattern))
     if long > MOST_CHARS:
         return f"a word may hold {MOST_CHARS:,} characters, this one has {long:,}: put long texts into a file"
-    needs = {"say": "text", "edit": "action", "forbid": "pattern", "allow": "pattern"}.get(made.kind)
+    needs = {"say": "text", "forbid": "pattern", "allow": "pattern"}.get(made.kind)
     if needs and not getattr(made, needs).strip():
         return f"a word of kind {made.kind} needs {needs}"
-    if made.kind == "back" and made.turn < 1:
-        return "a word of kind back needs turn: the number of the turn to go back to, from 1"
     if made.turn < 0:
         return f"turn {made.turn}: turns are counted from 1"
     if made.pattern:

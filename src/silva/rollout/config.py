@@ -236,6 +236,11 @@ class RolloutConfig(Section):
         return tuple(shlex.split(self.agent.removeprefix(PROGRAM))) if is_program else ()
 
     @property
+    def heeds(self) -> bool:
+        """Whether its agents hear what people say: those that take their turns in this process do."""
+        return self.on == "local" and not self.command
+
+    @property
     def policy_name(self) -> str:
         """What stands in records as the model: the model's spec, or the built-in policy's name."""
         return self.model if self.policy == "model" else self.policy

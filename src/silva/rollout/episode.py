@@ -18,9 +18,10 @@ from silva.envs import EnvError, Observation
 from silva.models.errors import ModelError
 from silva.models.model import Sampling
 from silva.redact import redact
-from silva.rollout.agent import Agent, View
+from silva.rollout.agent import Agent, Turn, View
 from silva.rollout.branching.keeper import Keeper
 from silva.rollout.config import RolloutConfig
+from silva.rollout.guided import REFUSED, Guidance, Guided
 from silva.rollout.path import Diverged, Path
 from silva.rollout.slots import Slot
 from silva.tree import (
@@ -48,9 +49,17 @@ SEEDS = 1 << 31
 
 
 class Episode:
-    """Grows one attempt at one slot. `overdrawn` tells, before each turn, whether the run's budget is spent."""
+    """Grows one attempt at one slot. `overdrawn` tells, before each turn, whether the run's budget is spent;
+    `guidance`, where given, what people say."""
 
-    def __init__(self, config: RolloutConfig, slot: Slot, path: Path, overdrawn: Callable[[], Failure | None]) -> None:
+    def __init__(
+        self,
+        config: RolloutConfig,
+        slot: Slot,
+        path: Path,
+        overdrawn: Callable[[], Failure | None],
+        guidance: Guidance | None = None,
+    ) -> None:
         self._config = config
         self._slot = slot
         self._path = path
@@ -58,6 +67,8 @@ class Episode:
         self._images: dict[str, bytes] = {}
         self._keeper = Keeper(config.snapshots) if config.snapshots.wanted else None
         self.id = trajectory_id(config.run, slot.task.id, slot.index, slot.attempt)
+        self._guided = Guided(guidance, path, config.run, self.id, slot.task.id) if guidance is not None else None
+        self._limit = 0
         self._sampling_seed = int(digest(str(config.seed), slot.task.id, str(slot.index))[:8], 16)
 
     async def run(self, lease: Any, agent_for: Callable[[Any], Agent], blobs: Any) -> Trajectory:
@@ -66,7 +77,7 @@ class Episode:
         clock = time.monotonic()
         outcome = Outcome(status=Status.COMPLETED)
         try:
-            async with asyncio.timeout(self._config.deadlines.episode), lease as env:
+            async with asyncio.timeout(self._config.deadlines.episode) as self._deadline, lease as env:
                 outcome = await self._play(env, agent_for(env), blobs)
         except TimeoutError:
             seconds = self._config.deadlines.episode
@@ -85,7 +96,7 @@ class Episode:
 
     async def _play(self, env: Any, agent: Agent, blobs: Any) -> Outcome:
         path, config = self._path, self._config
-        limit = config.budget.turns or env.capabilities.max_turns
+        limit = self._limit = config.budget.turns or env.capabilities.max_turns
         observation = await self._begin(env, blobs)
         truncated = False
         while not (observation.done or observation.truncated):
@@ -118,12 +129,44 @@ class Episode:
         return observation
 
     async def _turn(self, agent: Agent, env: Any, blobs: Any) -> Message | None:
-        """The next action; None when the model's context is full, which truncates the episode."""
+        """The next action to take; None when the model's context is full, a person ends the episode, or too many
+        actions were refused, which truncates it."""
         path = self._path
-        remembered = path.remembered
-        if remembered is not None:
-            path.remember(remembered)
-            return remembered.message
+        while path.turns < self._limit:
+            path.recall_words()
+            remembered = path.remembered
+            if remembered is not None:
+                path.remember(remembered)
+                if REFUSED in remembered.attributes:
+                    continue
+                return remembered.message
+            if self._guided is not None:
+                await self._guided.attend(self._put_off)
+                if self._guided.stopped is not None:
+                    return None
+            turn, started = await self._asked(agent)
+            if turn is None:
+                return None
+            refused = self._guided.refusal(turn.message) if self._guided is not None else None
+            if refused is None or self._guided is None:
+                if self._keeper is not None and self._keeper.before(turn):
+                    await self._keeper.keep(env, path, blobs)
+                path.act(turn, started)
+                return turn.message
+            path.act(msgspec.structs.replace(turn, attributes={**turn.attributes, REFUSED: refused.by}), started)
+            self._guided.refuse(refused)
+            await path.durable()
+        return None
+
+    def _put_off(self, seconds: float) -> None:
+        """The deadline waits with an episode that is paused."""
+        end = self._deadline.when()
+        if end is not None:
+            self._deadline.reschedule(end + seconds)
+
+    async def _asked(self, agent: Agent) -> tuple[Turn | None, float]:
+        """The agent's next turn, and when it was begun; None when the model's context is full."""
+        path = self._path
         spent = self._overdrawn() or self._episode_overdrawn()
         if spent is not None:
             raise Ended(spent)
@@ -142,16 +185,14 @@ class Episode:
         except ModelError as error:
             path.waited(time.time() - started)
             if error.kind == "context_length" and path.turns:
-                return None
+                return None, started
             raise
-        if self._keeper is not None and self._keeper.before(turn):
-            await self._keeper.keep(env, path, blobs)
-        path.act(turn, started)
-        return turn.message
+        return turn, started
 
     def _attributes(self) -> dict[str, Any]:
         """What the trajectory's record says besides."""
-        return {}
+        stopped = self._guided.stopped if self._guided is not None else None
+        return {} if stopped is None else {"stopped": {"by": stopped.by, "why": stopped.why or stopped.text}}
 
     async def _see(self, observation: Any, seconds: float, blobs: Any) -> None:
         for name, data in observation.blobs.items():

@@ -68,6 +68,7 @@ class Path:
         self._pending: list[AnyRecord] = []
         self._in_flight: asyncio.Future[None] | None = None
         self._seen: list[int] | None = []
+        self._actions: list[Node] = []
         self.messages: list[Message] = []
         self.tools: tuple[Tool, ...] = ()
         self.leaf: Node | None = None
@@ -147,13 +148,27 @@ class Path:
             self.turns += node.author is Author.POLICY
             self.reward += node.reward or 0.0
 
-    def interject(self, message: Message) -> None:
+    def interject(self, message: Message, attributes: dict[str, object] | None = None) -> Node:
         """Add what a person says; it travels with the next turn."""
-        node = self._node(Author.PERSON, message, self._slot)
+        node = self._node(Author.PERSON, message, self._slot, attributes=attributes or {})
         if node.id not in self._written:
             self._written.add(node.id)
             self._pending.append(node)
         self._advance(node)
+        return node
+
+    def recall_words(self) -> None:
+        """Take again what people said here before this path was cut off."""
+        while (node := self._stored_at.get(len(self.messages))) is not None and node.author is Author.PERSON:
+            self._advance(node)
+
+    def note(self, record: AnyRecord) -> None:
+        """Let a record travel with the next turn."""
+        self._pending.append(record)
+
+    def action(self, turn: int) -> Node | None:
+        """The policy's node of a turn, from 1; 0 is the last. None where there is none."""
+        return self._actions[turn - 1] if 0 <= turn <= len(self._actions) and self._actions else None
 
     @property
     def markable(self) -> bool:
@@ -209,6 +224,8 @@ class Path:
 
     def _advance(self, node: Node) -> None:
         self.messages.append(node.message)
+        if node.author is Author.POLICY:
+            self._actions.append(node)
         self.leaf = node
         self._seen = seen_after(self._seen, node)
 

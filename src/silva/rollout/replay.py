@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from silva.envs.protocol import Observation
+from silva.rollout.guided import REFUSED
 from silva.tree import Author, ImagePart, Message, Node, Record, Task, Tool
 
 
@@ -126,7 +127,8 @@ def _turns(walk: Sequence[Node]) -> tuple[list[Node], list[tuple[Node, list[Node
     turns: list[tuple[Node, list[Node]]] = []
     for node in walk:
         if node.author is Author.POLICY:
-            turns.append((node, []))
+            if REFUSED not in node.attributes:  # the environment never heard of it
+                turns.append((node, []))
         elif node.author in (Author.ENVIRONMENT, Author.ATTACKER):
             (turns[-1][1] if turns else opening).append(node)
     return opening, turns

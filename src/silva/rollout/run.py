@@ -27,6 +27,7 @@ from silva.models.connect import open_model
 from silva.redact import redact_json
 from silva.rollout.agent import Agent, ToolAgent
 from silva.rollout.config import RolloutConfig
+from silva.rollout.guided import Guidance
 from silva.rollout.ledger import Ledger
 from silva.rollout.policies import BuiltInPolicy
 from silva.rollout.queue import FairQueue
@@ -64,11 +65,13 @@ class RunResult:
 
 @dataclass
 class Hooks:
-    """What may watch a run: called with the scheduler and ledger when it starts, and with each trajectory."""
+    """What may watch a run: called with the scheduler and ledger when it starts, and with each trajectory; and what
+    people say to it."""
 
     on_start: Callable[[Scheduler, Ledger, int], None] = lambda scheduler, ledger, total: None
     on_end: Callable[[Trajectory], None] = lambda trajectory: None
     retry: frozenset[str] = field(default_factory=frozenset)
+    guidance: Guidance | None = None
 
 
 async def run_rollout(config: RolloutConfig, *, resume: bool = False, hooks: Hooks | None = None) -> RunResult:
@@ -135,6 +138,7 @@ async def _run_in(
             hooks.on_end,
             doorway,
             crew.play if crew else None,
+            hooks.guidance,
         )
         hooks.on_start(scheduler, ledger, len(places))
         await scheduler.run()

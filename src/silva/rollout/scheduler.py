@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from silva.rollout.agent import Agent
 from silva.rollout.config import RolloutConfig
 from silva.rollout.episode import Episode
+from silva.rollout.guided import Guidance
 from silva.rollout.ledger import Ledger
 from silva.rollout.path import Journal, Path
 from silva.rollout.queue import FairQueue
@@ -40,7 +41,8 @@ class Store(Journal, Protocol):
 
 class Scheduler:
     """Runs slots. `lease(name)` is an async context manager of a live environment, `agent_for(env)` an agent for it.
-    `elsewhere(slot)`, where given, plays an episode in the place of both and keeps what comes of it."""
+    `elsewhere(slot)`, where given, plays an episode in the place of both and keeps what comes of it. `guidance`, where
+    given, is what people say to episodes that are played here."""
 
     def __init__(
         self,
@@ -54,6 +56,7 @@ class Scheduler:
         on_end: Callable[[Trajectory], None] = lambda _: None,
         doorway: Doorway | None = None,
         elsewhere: Callable[[Slot], Awaitable[Trajectory]] | None = None,
+        guidance: Guidance | None = None,
     ) -> None:
         self._config = config
         self._queue = queue
@@ -65,6 +68,7 @@ class Scheduler:
         self._on_end = on_end
         self._doorway = doorway
         self._elsewhere = elsewhere
+        self._guidance = guidance
         self._changed = asyncio.Condition()
         self._draining = False
         self._workers: list[asyncio.Task[None]] = []
@@ -160,7 +164,7 @@ class Scheduler:
             self._remembered.written[slot.tree_id],
             self._remembered.walk(slot),
         )
-        episode = Episode(self._config, slot, path, self._ledger.overdrawn)
+        episode = Episode(self._config, slot, path, self._ledger.overdrawn, self._guidance)
         trajectory = await episode.run(self._lease(slot.env), self._agent_for, self._store)
         await path.finish(trajectory)
         return trajectory
