@@ -1,12 +1,14 @@
 """Environments that keep their state in their own ways: by files of theirs, not at all, or not rightly."""
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 from uuid import uuid4
 
 from silva.envs.errors import EnvError
 from silva.envs.protocol import Capabilities, Evaluation, Observation
+from silva.errors import StoreError
 from silva.tree import Task, user
 
 
@@ -52,6 +54,7 @@ class Files(Replayed):
     """Writes its count into a file when asked to."""
 
     capabilities: ClassVar[Capabilities] = Capabilities(snapshot="files")
+    gone: Callable[[str, str], Exception] = EnvError
 
     async def snapshot(self) -> str:
         name = uuid4().hex
@@ -61,5 +64,11 @@ class Files(Replayed):
     async def restore(self, snapshot: str) -> None:
         path = self.folder / snapshot
         if not path.is_file():
-            raise EnvError("env.snapshot", f"snapshot {snapshot} is gone")
+            raise self.gone("env.snapshot", f"snapshot {snapshot} is gone")
         self.count = int(path.read_text())
+
+
+class Shelves(Files):
+    """Says in the words of a store that a state is gone."""
+
+    gone = staticmethod(lambda kind, text: StoreError(text))

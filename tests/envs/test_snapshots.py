@@ -75,8 +75,9 @@ async def test_what_cannot_be_kept_is_said_and_the_episode_goes_on(kind: str, wh
         assert (await env.step(assistant("on"))).messages[0].text == "step 1"
 
 
-async def test_environment_that_keeps_itself_is_asked_by_id(tmp_path: Path) -> None:
-    async with pool("Files", folder=str(tmp_path)) as hosts, hosts.lease() as env, hosts.lease() as other:
+@pytest.mark.parametrize("kind", ["Files", "Shelves"])
+async def test_environment_that_keeps_itself_is_asked_by_id(tmp_path: Path, kind: str) -> None:
+    async with pool(kind, folder=str(tmp_path)) as hosts, hosts.lease() as env, hosts.lease() as other:
         (task,) = await hosts.tasks()
         await env.reset(task, 0)
         await env.step(assistant("on"))

@@ -25,7 +25,7 @@ from silva.envs import state
 from silva.envs.errors import EnvError
 from silva.envs.protocol import Environment, Evaluation, HasSnapshot, Observation
 from silva.envs.wire import Captured, Fault, Hello, Reply, Request
-from silva.errors import UsageError
+from silva.errors import StoreError, UsageError
 from silva.tree import Json, Message, Task
 
 MOST_TASKS = 100_000
@@ -174,7 +174,10 @@ class Instances:
             if captured.kind == "own":
                 if not isinstance(before, HasSnapshot):
                     raise EnvError("env.snapshot", f"{type(before).__name__} does not know the snapshot {captured.id}")
-                await before.restore(captured.id)
+                try:
+                    await before.restore(captured.id)
+                except (UsageError, StoreError) as error:
+                    raise EnvError("env.snapshot", str(error)) from error
                 return before
             made = state.unpickled(type(before), captured.data)
             await before.close()
