@@ -1,10 +1,10 @@
-"""On-policy distillation from a better teacher, against SFT on as many expert episodes: who reaches the teacher with fewer?
+"""On-policy distillation from a better teacher, against SFT on as many of the teacher's episodes: who reaches it with fewer?
 
     python benchmarks/learning/opd.py --env reasoning-gym/gcd --policy local --seeds 0 1 2
 
 The teacher is the same base trained on many expert episodes. The student has seen a few, and goes on in stages, twice from the same
-weights: by OPD on episodes of its own that the teacher judges id by id, or by SFT on as many episodes of the expert. After every stage both
-are measured. `curve` gives success by episodes since the start; `reach` the episodes after which the teacher's rate less five points is
+weights: by OPD on episodes of its own that the teacher judges id by id, or by SFT on as many episodes that the teacher played. Both learn
+what the teacher knows and no more: the expert is not asked again. After every stage both are measured. `curve` gives success by episodes since the start; `reach` the episodes after which the teacher's rate less five points is
 reached, over all seeds (null: not reached).
 """
 
@@ -42,13 +42,8 @@ def run(seed: Seed) -> list[Row]:
         tasks = experiment.learn[seen : seen + count]
         attempts = experiment.attempts(f"attempts-{stage}", opd, tasks, 1)
         opd = experiment.fit(f"opd-{stage}", opd, attempts, OPD, teacher=_teacher(teacher), **recipe.opd)
-        sft = experiment.fit(
-            f"sft-{stage}",
-            sft,
-            experiment.expert(f"expert-{stage}", count, start, seen),
-            {"name": "sft"},
-            **recipe.opd_sft,
-        )
+        played = experiment.attempts(f"teacher-plays-{stage}", teacher, tasks, 1)
+        sft = experiment.fit(f"sft-{stage}", sft, played, {"name": "sft"}, **recipe.opd_sft)
         seen += count
         left, right = (experiment.measure(each, recipe.attempts) for each in (sft, opd))
         name = f"{seen - recipe.opd_begin_tasks} episodes"

@@ -45,8 +45,8 @@ QUESTIONS = Recipe(
     teacher_tasks=480,
     teacher={"batch": 8, "rate": 1e-3},
     opd_stages=(40, 80, 160),
-    opd={"batch": 8, "rate": 5e-4},
-    opd_sft={"batch": 8, "rate": 5e-4},
+    opd={"batch": 8, "rate": 3e-4, "epochs": 2},
+    opd_sft={"batch": 8, "rate": 3e-4, "epochs": 2},
     opd_begin_tasks=24,
     opd_begin={"batch": 4, "rate": 1e-3},
 )
