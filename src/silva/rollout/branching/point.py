@@ -166,6 +166,6 @@ def indexes(lake: Lake, tree: Tree, count: int) -> list[int]:
 
 
 def run_name(given: str | None, command: str, *parts: str) -> str:
-    """The name of a run of branches: the one given, or one made of what is asked for and the clock. Two that begin in one
-    second are two."""
+    """The name of a run of branches: the one given, or one made of what is asked for and the clock. Two that begin in
+    one second are two."""
     return given or f"{command}-{time.strftime('%Y%m%d-%H%M%S')}-{digest(*parts, str(time.time_ns()))[:6]}"
