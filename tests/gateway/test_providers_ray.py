@@ -50,7 +50,7 @@ import sys
 import ray
 from ray import serve
 dashboard, proxy = map(int, sys.argv[1:])
-context = ray.init(num_cpus=2, include_dashboard=True, dashboard_port=dashboard, log_to_driver=False,
+context = ray.init("local", num_cpus=2, include_dashboard=True, dashboard_port=dashboard, log_to_driver=False,
                    object_store_memory=100_000_000)
 serve.start(http_options={"host": "127.0.0.1", "port": proxy})
 print("http://" + context.address_info["webui_url"], context.address_info["gcs_address"], flush=True)
