@@ -151,9 +151,7 @@ async def _explored(
         grew = of or await asyncio.to_thread(lake.run, trajectories[0].run_id) if trajectories else of
         name = run_name(run, "explore", source)
         if how["resume"]:
-            known = await asyncio.to_thread(lake.run, name)
-            if known is None:
-                raise UsageError(f"run {name} is not in lake {where}: nothing to resume; leave out --resume")
+            known = await _known(lake, name, where)
             growth = growth_of(known)
             settings = _stored_settings(known, where, given, overrides)
         else:
@@ -227,18 +225,25 @@ async def _branched(
 
 
 async def _resumed(location: str | None, run: str, given: dict[str, Any], overrides: list[str], quiet: bool) -> _Shown:
-    from silva.errors import UsageError
     from silva.lake import Lake, default_location
     from silva.rollout.branching.shoots import growth_of
 
     where = location or default_location()
     _must_be_there(where)
     async with Lake.open(where) as lake:
-        known = await asyncio.to_thread(lake.run, run)
-        if known is None:
-            raise UsageError(f"run {run} is not in lake {where}: nothing to resume; leave out --resume")
+        known = await _known(lake, run, where)
         growth = growth_of(known)
         return await _grown(lake, _stored_settings(known, where, given, overrides), growth, known.command, quiet)
+
+
+async def _known(lake: Any, run: str, where: Any) -> Any:
+    """The record of a run that is to be resumed."""
+    from silva.errors import UsageError
+
+    known = await asyncio.to_thread(lake.run, run)
+    if known is None:
+        raise UsageError(f"run {run} is not in lake {where}: nothing to resume; leave out --resume")
+    return known
 
 
 def _stored_settings(run: Any, where: Any, given: dict[str, Any], overrides: list[str]) -> Any:

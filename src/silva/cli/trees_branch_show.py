@@ -11,7 +11,7 @@ from rich.table import Table
 
 from silva.cli.trees_branch import print_json
 from silva.cli.trees_show import console, plain
-from silva.rollout.branching.explore import Findings
+from silva.rollout.branching.explore import Findings, content
 from silva.rollout.branching.grow import Grown, new_turns
 from silva.rollout.branching.shoots import KEY
 from silva.tree import Author, Message, Node, Trajectory, to_json
@@ -87,9 +87,7 @@ def first_action(walk: Sequence[Node], starts: set[str]) -> str:
 
 def brief(message: Message) -> str:
     """A message in one short line."""
-    calls = " ".join(f"→ {call.name}({call.arguments})" for call in message.tool_calls)
-    text = " ".join(f"{message.text} {calls}".split()) or "(nothing)"
-    return _cut(text, _SHORT)
+    return _cut(content(message), _SHORT)
 
 
 def _remarks(grown: Grown) -> list[str]:

@@ -73,7 +73,7 @@ class Kinds(BaseModel):
         if kind == "view":
             return _paths(call)
         if kind in ("run", "wait"):
-            return {word for found in _VIEWS.finditer(_command(call)) for word in _WORD.findall(found["rest"])}
+            return {word for found in _VIEWS.finditer(command_of(call)) for word in _WORD.findall(found["rest"])}
         return set()
 
     def edited(self, call: Call) -> set[str]:
@@ -82,7 +82,7 @@ class Kinds(BaseModel):
         if kind == "edit":
             return _paths(call)
         if kind == "run":
-            return {path for found in _EDITS.finditer(_command(call)) for path in found.groups() if path}
+            return {path for found in _EDITS.finditer(command_of(call)) for path in found.groups() if path}
         return set()
 
     def written(self, call: Call) -> set[str]:
@@ -91,21 +91,16 @@ class Kinds(BaseModel):
         if kind == "write":
             return _paths(call)
         if kind == "run":
-            return {path for found in _WRITES.finditer(_command(call)) for path in found.groups() if path}
+            return {path for found in _WRITES.finditer(command_of(call)) for path in found.groups() if path}
         return set()
 
     def changes(self, call: Call) -> bool:
         """Whether the call may change what an evaluation sees. A tool nobody knows may."""
         kind = self.of(call.name)
         if kind == "run":
-            command = _command(call)
+            command = command_of(call)
             return not command or not _looks_only(command)
         return kind in ("edit", "write", "wait", "")
-
-
-def command_of(call: Call) -> str:
-    """The command a call runs; "" where it has none."""
-    return _command(call)
 
 
 @lru_cache(64)
@@ -117,7 +112,8 @@ def _paths(call: Call) -> set[str]:
     return {str(value) for name, value in (call.arguments or {}).items() if name in PATHS and isinstance(value, str)}
 
 
-def _command(call: Call) -> str:
+def command_of(call: Call) -> str:
+    """The command a call runs; "" where it has none."""
     arguments = call.arguments or {}
     return next((str(arguments[name]) for name in COMMANDS if isinstance(arguments.get(name), str)), "")
 

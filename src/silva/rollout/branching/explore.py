@@ -196,7 +196,7 @@ def _finding(tree: Tree, decision: Decision, everything: Sequence[Trajectory], g
     for each in everything:
         first = _next_action(tree, each, parent)
         if first is not None:
-            name = _content(first.message)
+            name = content(first.message)
             paths.setdefault(name, []).append(each)
             firsts.setdefault(name, first.message)
     tried = tuple(
@@ -205,7 +205,7 @@ def _finding(tree: Tree, decision: Decision, everything: Sequence[Trajectory], g
             paths=len(found),
             value=_mean(found),
             successes=sum(bool(each.outcome.success) for each in found),
-            taken=name == _content(taken.message),
+            taken=name == content(taken.message),
             risks=risks_of(firsts[name]),
         )
         for name, found in paths.items()
@@ -214,7 +214,7 @@ def _finding(tree: Tree, decision: Decision, everything: Sequence[Trajectory], g
     scored = [each for found in paths.values() for each in found]
     return Finding(
         decision=decision,
-        action=_content(taken.message),
+        action=content(taken.message),
         tried=tuple(sorted(tried, key=lambda each: (-each.value, not each.taken, each.action))),
         value=_mean(scored) if scored else None,
         swing=max(values) - min(values) if len(values) > 1 else None,
@@ -248,7 +248,7 @@ def _fix(tree: Tree, decision: Decision, grown: Sequence[Trajectory], parent: st
                     node_id=decision.node_id,
                     turn=decision.turn,
                     turns=new_turns(each),
-                    action=_content(first.message),
+                    action=content(first.message),
                     score=score,
                     before=before,
                 )
@@ -265,7 +265,7 @@ def _mean(trajectories: Sequence[Trajectory]) -> float:
     return sum(scores) / len(scores)
 
 
-def _content(message: Message) -> str:
+def content(message: Message) -> str:
     """An action as text: two that read the same are the same action."""
     calls = " ".join(f"→ {call.name}({call.arguments})" for call in message.tool_calls)
     return " ".join(f"{message.text} {calls}".split()) or "(nothing)"
