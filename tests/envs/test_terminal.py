@@ -99,6 +99,22 @@ async def test_programs_are_typed_to_interrupted_and_killed(env):
     assert await do(env, "session_run", command="echo back") == "back\n[exit code 0]"
 
 
+async def test_a_program_that_lets_go_of_its_terminal_is_waited_for_and_nothing_else_is_held_up(env):
+    turns = 0
+
+    async def others() -> None:
+        nonlocal turns
+        while True:
+            await asyncio.sleep(0.02)
+            turns += 1
+
+    beside = asyncio.create_task(others())
+    said = await do(env, "session_run", command="trap '' HUP; exec sleep 2 <&- >&- 2>&-", wait=1)
+    assert "[still running: trap" in said and turns > 5
+    assert "session main has ended" in await do(env, "session_output", wait=30)
+    beside.cancel()
+
+
 async def test_floods_long_lines_and_nonsense_are_survived(env):
     said = await do(env, "session_run", command="yes | head -c 3000000; echo end")
     assert len(said) < 20_000 and "left out" in said and said.endswith("end\n[exit code 0]")

@@ -54,6 +54,11 @@ class Session:
         return not self._child.ended.done()
 
     @property
+    def open(self) -> bool:
+        """Whether some program still has the terminal."""
+        return self._open
+
+    @property
     def code(self) -> int | None:
         """Its program's exit code (minus a signal's number); None while it runs."""
         return self._child.ended.result().code if self._child.ended.done() else None
@@ -116,6 +121,11 @@ class Session:
                 await asyncio.wait_for(self._news.wait(), left)
             except TimeoutError:
                 continue
+
+    async def ended(self, within: float = 10.0) -> bool:
+        """Wait until the program has ended: its terminal may be closed a moment before; False after `within` seconds."""
+        done, _ = await asyncio.wait([self._child.ended], timeout=within)
+        return bool(done)
 
     def resize(self, rows: int, columns: int) -> None:
         """Tell the program how large the terminal is."""

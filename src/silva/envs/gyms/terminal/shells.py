@@ -3,7 +3,8 @@
     start ─▶ bash on a terminal ─▶ run(command) ─▶ wait(seconds) ─▶ output(since) · type(text) · idle · kill
                                         └ it runs on: its end is a mark that bash prints with exit code and folder
 
-The mark is made of bytes no program prints by chance; it is taken out of what the agent reads.
+Another mark tells that bash has taken the line: what is typed before, such as Ctrl-C, would take the line away. Marks are
+made of bytes no program prints by chance; they are taken out of what the agent reads.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ _LONGEST_LINE = 3500
 """A terminal takes lines of 4,095 bytes; a longer command goes by way of a file."""
 _READY_SECONDS = 20.0
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-_]|[\x00-\x08\x0b-\x1f\x7f]")
+_TYPED_AFTER_SECONDS = 0.2
+"""Between bash taking a line and the program being there, an interrupt gets lost; nobody types faster than this."""
 KEYS = {"ctrl-c": b"\x03", "ctrl-d": b"\x04", "ctrl-z": b"\x1a", "enter": b"\n", "tab": b"\t", "escape": b"\x1b"}
 
 
@@ -43,8 +46,10 @@ class Shell:
         self._sandbox = sandbox
         self._token = token
         self._mark = re.compile(rb"\x1e" + token.encode() + rb":(-?\d+):([^\x1e]*)\x1e")
+        self._begun = b"\x1e" + token.encode() + b":begun\x1e"
         self._from = 0
         self._read = 0
+        self._began = 0.0
 
     @classmethod
     async def start(cls, sandbox: Sandbox, name: str, folder: str, variables: dict[str, str]) -> Shell:
@@ -59,7 +64,9 @@ class Shell:
         shell = cls(name, session, sandbox, token)
         # Its own function says at every prompt how the command ended, once what it did to the terminal is undone.
         said = f'stty sane -echo -onlcr 2>/dev/null; printf "\\036{token}:%d:%s\\036" "$1" "$PWD"'
-        await session.send(f"set +mH; PS1= PS2=; _mark() {{ {said}; }}; PROMPT_COMMAND='_mark $?'\n")
+        begun = f'printf "\\036{token}:begun\\036"'
+        functions = f"_mark() {{ {said}; }}; _begun() {{ {begun}; return $1; }}"
+        await session.send(f"set +mH; PS1= PS2=; {functions}; PROMPT_COMMAND='_mark $?'\n")
         await shell.wait(_READY_SECONDS)
         if shell.code is None or not shell.alive:
             await session.kill()
@@ -84,7 +91,7 @@ class Shell:
         return self._session.position
 
     async def run(self, command: str) -> None:
-        """Begin a command; it is not waited for.
+        """Begin a command; its end is not waited for.
 
         Raises:
             UsageError: another still runs, or the shell has ended.
@@ -98,15 +105,17 @@ class Shell:
             )
         if "\0" in command:
             raise UsageError("a command cannot hold NUL bytes")
-        line = f"eval {_quoted(command)}"
+        line = f"_begun $?; eval {_quoted(command)}"
         if len(line.encode()) > _LONGEST_LINE:
             file = f".command-{self._token}"
             written = await self._sandbox.exec(f'cat > "$TMPDIR/{file}"', stdin=command.encode(), seconds=30)
             if not written.ok:
                 raise UsageError(f"the command is too long: {written.stderr.decode(errors='replace').strip()}")
-            line = f'eval "$(cat "$TMPDIR/{file}"; rm -f "$TMPDIR/{file}")"'
+            line = f'_begun $?; eval "$(cat "$TMPDIR/{file}"; rm -f "$TMPDIR/{file}")"'
         self._from, self.running, self.code = self._session.position, command, None
         await self._session.send(f"{line}\n")
+        await self._session.until(self._begun, self._from, _READY_SECONDS)
+        self._began = time.monotonic()
 
     async def wait(self, seconds: float) -> bool:
         """Wait for the command's end, that of the shell, or so many seconds; whether none runs any longer."""
@@ -118,6 +127,8 @@ class Shell:
                 break
             if await self._session.until(start, self._from, left):
                 await asyncio.sleep(0.001)
+            elif not self._session.open:
+                await self._session.ended(until - time.monotonic())
         if not self._session.alive:
             self.running = ""
         return not self.running and (self.code is not None or not self._session.alive)
@@ -128,7 +139,7 @@ class Shell:
         start = self._read if since is None else max(0, since)
         data, position = self._session.read(start)
         missed = max(0, self._session.missed_before - start)
-        data = self._mark.sub(b"", data)
+        data = self._mark.sub(b"", data).replace(self._begun, b"")
         # The beginning of a mark that is not whole yet stays for the next time.
         start_of_mark = b"\x1e" + self._token.encode() + b":"
         cut = data.rfind(b"\x1e")
@@ -145,6 +156,7 @@ class Shell:
         Raises:
             UsageError: the shell has ended.
         """
+        await asyncio.sleep(max(0.0, self._began + _TYPED_AFTER_SECONDS - time.monotonic()))
         await self._session.send(text)
 
     async def settle(self, seconds: float) -> None:
