@@ -266,9 +266,9 @@ def check_dpo(trainer, drawn, ours, theirs, beta):
 
     theirs = dict(theirs)
     free = theirs.pop("free", False)
-    for name, value in {"loss_types": ["sigmoid"], "label_smoothing": 0.0, "beta": beta, **theirs}.items():
+    for name, value in {"loss_types": ["sigmoid"], "loss_weights": [1.0], "label_smoothing": 0.0, "beta": beta, **theirs}.items():
         setattr(trainer, name, value)
-    trainer.loss_weights, trainer.precompute_ref_logps = [1.0], free
+    trainer.precompute_ref_logps = free
     pairs = len(drawn.prompt) // 2
     order = [row for pair in range(pairs) for row in (pair, pair + pairs)]
     ones = torch.ones_like(drawn.prompt)
@@ -307,6 +307,18 @@ def test_dpo_smoothed(dpo, seed, lengths, smoothing):
 
     theirs = {"loss_types": ["aot_unpaired"], "label_smoothing": smoothing}
     check_dpo(dpo, draw(dpo.model, seed, lengths, 0.0), {"label_smoothing": smoothing}, theirs, 0.1)
+
+
+@DRAWN
+@given(seed=seeds, good=st.integers(1, 7), bad=st.lists(st.integers(1, 7), min_size=2, max_size=2))
+def test_dpo_with_the_chosen_sides_likelihood(dpo, seed, good, bad):
+    """TRL's term is a mean over all tokens of the batch: with chosen sides of one length it is the mean over pairs."""
+    from algorithm_referee import draw
+
+    theirs = {"loss_types": ["sigmoid", "sft"], "loss_weights": [1.0, 0.7]}
+    drawn = draw(dpo.model, seed, [good, good, *bad], 0.0)
+    drawn.loss[:2] = drawn.there[:2]
+    check_dpo(dpo, drawn, {"nll": 0.7}, theirs, 0.1)
 
 
 def test_the_referee_can_tell_a_wrong_loss(grpo):

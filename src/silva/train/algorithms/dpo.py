@@ -13,6 +13,10 @@ loss:
     ipo       (d - 1 / (2 beta))^2, d the difference of the means per token instead of the sums
               (A General Theoretical Paradigm to Understand Learning from Human Preferences, 2023, arXiv 2310.12036)
 
+`nll` adds so much of the chosen side's negative log-likelihood per token, the mean over pairs: without it both sides of a
+pair may become less likely, and what gains is a third answer nobody preferred
+(Iterative Reasoning Preference Optimization, 2024, arXiv 2404.19733, equation 1).
+
 `reference_free` takes the reference as indifferent (its terms are 0) and saves its forward pass. Step-wise pairs (two
 actions after one context, loss on these alone; SPORT) are a matter of the mask: see `preference`.
 """
@@ -39,13 +43,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True, config=STRICT)
 class DPO:
     """`beta` is how dear it is to leave the reference (for `ipo` the paper's tau); `label_smoothing` the chance that a
-    pair is the wrong way round."""
+    pair is the wrong way round; `nll` the weight of the chosen side's likelihood."""
 
     name: ClassVar[str] = "dpo"
     kind: Literal["sigmoid", "robust", "hinge", "ipo"] = "sigmoid"
     beta: float = Field(default=0.1, gt=0)
     label_smoothing: float = Field(default=0.0, ge=0, lt=0.5)
     reference_free: bool = False
+    nll: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
     @model_validator(mode="after")
     def _check(self) -> DPO:
@@ -78,6 +83,9 @@ class DPO:
         scores = sums / lengths if self.kind == "ipo" else sums
         chosen, rejected = scores[batch.chosen], scores[batch.rejected]
         per_pair = self._per_pair(chosen - rejected)
+        likelihood = batch.per_sequence(batch.at_loss(batch.logprobs) * weights)[batch.chosen] / lengths[batch.chosen]
+        if self.nll:
+            per_pair = per_pair - self.nll * likelihood
         pairs = batch.step.pairs
         good, bad = self.beta * sums[batch.chosen].detach(), self.beta * sums[batch.rejected].detach()
         return Loss(
@@ -87,6 +95,7 @@ class DPO:
                 "reward_rejected": float(bad.sum()) / pairs,
                 "margin": float((good - bad).sum()) / pairs,
                 "accuracy": float((good > bad).sum()) / pairs,
+                "nll": -float(likelihood.detach().sum()) / pairs,
             },
         )
 

@@ -149,6 +149,8 @@ def _dpo(config: TrainConfig, algorithm: Any, groups: Sequence[list[Sample]], en
 
     if algorithm.reference_free or config.policy.method == "full":
         raise UsageError("engine trl: its DPO has no reference_free and no method: full here; take engine: local")
+    if algorithm.nll:
+        raise UsageError("engine trl: its DPO divides nll by the tokens of a batch, not of a pair; take engine: local")
 
     class Ready(trl.DPOTrainer):
         """Takes rows that hold ids already; TRL would tokenise them."""
