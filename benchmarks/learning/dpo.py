@@ -16,6 +16,9 @@ from table import Row
 
 from silva.train.pairs import pairs
 
+DPO = {"name": "dpo", "parameters": {"nll": 1.0}}
+"""Where many answers are wrong, making one less likely makes others likelier: without the chosen side's likelihood success fell."""
+
 
 def run(seed: Seed) -> list[Row]:
     """One seed."""
@@ -27,7 +30,7 @@ def run(seed: Seed) -> list[Row]:
     tasks = experiment.learn[recipe.begin_tasks : recipe.begin_tasks + recipe.dpo_tasks]
     attempts = experiment.attempts("attempts", student, tasks, recipe.dpo_group)
     found = len(pairs(attempts))
-    better = experiment.fit("dpo", student, attempts, {"name": "dpo"}, groups=found, **recipe.dpo)
+    better = experiment.fit("dpo", student, attempts, DPO, groups=found, **recipe.dpo)
     after = experiment.measure(better, recipe.attempts)
     more = {"pairs": found, "episodes": len(attempts)}
     return [Row(seed=seed.number, left="SFT", right="SFT, then DPO", before=before, after=after, more=more)]
