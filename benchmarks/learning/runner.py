@@ -68,7 +68,6 @@ def main(name: str, doc: str | None, run: Run, more: Callable[[list[Row]], dict[
     root: Path = given.folder or Path(tempfile.mkdtemp(prefix="silva-learning-"))
     if given.one is not None:
         return _one(run, _place(root, name, given, given.one), given)
-    started = time.monotonic()
     _all(name, root, given)
     rows = [
         Row(**row)
@@ -77,7 +76,7 @@ def main(name: str, doc: str | None, run: Run, more: Callable[[list[Row]], dict[
     ]
     pairs = list(dict.fromkeys((row.left, row.right) for row in rows))
     comparisons = [together([row for row in rows if (row.left, row.right) == pair]) for pair in pairs]
-    body = {"comparisons": comparisons, **more(rows), "seconds": round(time.monotonic() - started)}
+    body = {"comparisons": comparisons, **more(rows)}
     hand_in(name, given.env, given.policy, body, keep=not given.no_keep)
     if given.folder is None:
         shutil.rmtree(root, ignore_errors=True)
