@@ -13,8 +13,8 @@ loss:
     ipo       (d - 1 / (2 beta))^2, d the difference of the means per token instead of the sums
               (A General Theoretical Paradigm to Understand Learning from Human Preferences, 2023, arXiv 2310.12036)
 
-`nll` adds so much of the chosen side's negative log-likelihood per token, the mean over pairs: without it both sides of a
-pair may become less likely, and what gains is a third answer nobody preferred
+`nll` adds so much of the chosen side's negative log-likelihood per token, the mean over pairs: without it both sides of
+a pair may become less likely, and what gains is a third answer nobody preferred
 (Iterative Reasoning Preference Optimization, 2024, arXiv 2404.19733, equation 1).
 
 `reference_free` takes the reference as indifferent (its terms are 0) and saves its forward pass. Step-wise pairs (two
