@@ -32,7 +32,7 @@ def report(
     from silva.report.compare import compare as paired
     from silva.report.page import render
     from silva.report.summary import summarise
-    from silva.report.write import picture, save, take
+    from silva.report.write import grown_tree, picture, save, take
 
     if show and output is None:
         raise UsageError("--open needs a page to open: add --output report.html")
@@ -59,6 +59,7 @@ def report(
             comparison=comparison,
             conversations=conversations,
             image=partial(picture, opened),
+            tree=partial(grown_tree, opened),
         )
     save(page, output)
     typer.echo(f"report: {output}", err=True)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import sys
 import time
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from silva.cli import sandbox_options as option
+from silva.cli.sandbox_options import AsJson, State, Which
+from silva.cli.sandbox_shell import shell
 
 if TYPE_CHECKING:
     from silva.sandbox.protocol import Sandbox, Spec
@@ -17,71 +20,51 @@ if TYPE_CHECKING:
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Run commands isolated; list, clean up, probe.")
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-State = Annotated[
-    Path | None, typer.Option("--state", envvar="SILVA_SANDBOXES", help="Where sandboxes are kept.", show_default=False)
-]
-
-
-class Which(StrEnum):
-    """The backends."""
-
-    namespaces = "namespaces"
-    container = "container"
-    process = "process"
-
-
-Chosen = Annotated[Which, typer.Option("--backend", help="What isolates; process isolates nothing.")]
-
 
 @app.command(context_settings={"allow_interspersed_args": False})
 def run(
     command: Annotated[
         list[str], typer.Argument(help="The program and its arguments; one argument is a line for bash.")
     ],
-    backend: Chosen = Which.namespaces,
-    memory: Annotated[str, typer.Option(help="Memory of all its processes.")] = "512M",
-    processes: Annotated[int, typer.Option(help="Processes and threads at once.")] = 128,
-    cpus: Annotated[float, typer.Option(help="Processors' worth of time.")] = 1.0,
-    disk: Annotated[str, typer.Option(help="What it may write.")] = "1G",
+    backend: option.Chosen = Which.namespaces,
+    memory: option.Memory = "512M",
+    processes: option.Processes = 128,
+    cpus: option.Cpus = 1.0,
+    disk: option.Disk = "1G",
     timeout: Annotated[float, typer.Option(help="Seconds it may take.")] = 300.0,
     files: Annotated[Path | None, typer.Option(help="A folder whose contents stand in /workspace at first.")] = None,
-    mount: Annotated[list[str] | None, typer.Option(help="HERE:THERE, readable inside; repeat for several.")] = None,
-    allow: Annotated[
-        list[str] | None, typer.Option(help="A host it may reach: HOST, HOST:PORT, *.DOMAIN; repeat for several.")
-    ] = None,
-    variable: Annotated[list[str] | None, typer.Option(help="NAME=VALUE; repeat for several.")] = None,
-    get: Annotated[list[str] | None, typer.Option(help="THERE:HERE, a folder to copy out at the end.")] = None,
+    mount: option.Mount = None,
+    allow: option.Allow = None,
+    variable: option.Variable = None,
+    get: option.Get = None,
     image: Annotated[str, typer.Option(help="For containers: the image.")] = "",
-    snapshots: Annotated[Path | None, typer.Option(help="Where checkpoints are kept.")] = None,
-    at: Annotated[str, typer.Option("--from", help="A checkpoint to begin at.")] = "",
-    keep: Annotated[
-        str | None, typer.Option(help="Keep a checkpoint at the end, with this label; prints its id.")
-    ] = None,
+    snapshots: option.Snapshots = None,
+    at: option.From = "",
+    keep: option.Keep = None,
     state: State = None,
     as_json: AsJson = False,
 ) -> int:
     """Run one command in a new sandbox. Its exit code is this command's; 6 when it was killed."""
     import asyncio
 
-    from silva.errors import UsageError
-    from silva.sandbox.limits import Limits, size
-    from silva.sandbox.protocol import Spec
-
-    if (at or keep is not None) and snapshots is None and backend is not Which.container:
-        raise UsageError("--from and --keep need --snapshots FOLDER: else checkpoints go with the sandbox")
-    limits = Limits(memory=size(memory), processes=processes, cpus=cpus, disk=size(disk), wall=timeout)
-    mounts = {Path(here): there for here, there in (_pair(each, "--mount", "HERE:THERE") for each in mount or ())}
-    spec = Spec(
-        limits=limits.checked(),
+    snapshots = option.kept_in(snapshots, at, keep, backend)
+    spec = option.spec_of(
+        memory=memory,
+        processes=processes,
+        cpus=cpus,
+        disk=disk,
+        wall=timeout,
         files=files,
-        mounts=mounts,
-        variables=dict(_pair(each, "--variable", "NAME=VALUE", "=") for each in variable or ()),
-        network=tuple(allow or ()),
+        mount=mount,
+        allow=allow,
+        variable=variable,
         image=image,
     )
-    out = [_pair(each, "--get", "THERE:HERE") for each in get or ()]
+    out = [option.pair(each, "--get", "THERE:HERE") for each in get or ()]
     return asyncio.run(_run(command, backend, spec, state, snapshots, at, keep, out, as_json))
+
+
+app.command()(shell)
 
 
 @app.command()
@@ -115,19 +98,43 @@ def ps(state: State = None, as_json: AsJson = False) -> None:
 
 
 @app.command()
-def gc(state: State = None, as_json: AsJson = False) -> int:
-    """Remove what owners that are gone left behind; touches nothing of those that are there."""
-    from silva.errors import Exit
-    from silva.sandbox.reaper import reap
+def gc(
+    state: State = None,
+    lake: Annotated[
+        list[str] | None,
+        typer.Option(help="Remove checkpoints that no node of this lake refers to; name every lake, one --lake each."),
+    ] = None,
+    snapshots: Annotated[
+        list[Path] | None,
+        typer.Option(help="With --lake: the folder of checkpoints; those that environments keep when left out."),
+    ] = None,
+    older: Annotated[str, typer.Option(help="With --lake: only what is older than this (90m, 24h, 7d).")] = "24h",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would go, remove nothing.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Remove what owners that are gone left behind, and with --lake checkpoints that nothing refers to any more.
 
-    done = reap(state)
+    Nothing of those that are there is touched, and no checkpoint that a sandbox of any process rests on.
+    """
+    from silva.cli.sandbox_snapshots import collected, said, span
+    from silva.errors import Exit, UsageError
+    from silva.sandbox.reaper import dead, reap
+
+    if snapshots and not lake:
+        raise UsageError("--snapshots needs --lake: which lakes refer to these checkpoints? Name every one")
+    grace = span(older)
+    done = dead(state) if dry_run else reap(state)
+    found = collected(lake, snapshots, grace, dry_run) if lake else {}
     if as_json:
-        _json(_whole(done))
+        _json({**_whole(done), "dry_run": dry_run, "snapshots": {str(at): _whole(of) for at, of in found.items()}})
     else:
         sys.stdout.write(
-            f"removed: {done.sandboxes} sandboxes of {done.owners} owners, {done.processes} processes,"
-            f" {done.groups} control groups, {done.containers} containers, {done.bytes / (1 << 20):,.1f} MiB\n"
+            f"{'would be removed' if dry_run else 'removed'}: {done.sandboxes} sandboxes of {done.owners} owners,"
+            f" {done.processes} processes, {done.groups} control groups, {done.containers} containers,"
+            f" {done.bytes / (1 << 20):,.1f} MiB\n"
         )
+        for line in said(found, older, dry_run):
+            sys.stdout.write(f"{line}\n")
         for line in done.left:
             sys.stderr.write(f"left: {line}\n")
     return Exit.INCOMPLETE if done.left else Exit.OK
@@ -239,15 +246,6 @@ def _told(result: Result, kept: str, fetched: list[dict[str, Any]], as_json: boo
         for line in each.get("left_out", ()):
             sys.stderr.write(f"left out: {line}\n")
     return code
-
-
-def _pair(text: str, option: str, form: str, between: str = ":") -> tuple[str, str]:
-    from silva.errors import UsageError
-
-    first, found, second = text.partition(between)
-    if not (first and found and second):
-        raise UsageError(f"{option} {text!r}: write {form}")
-    return first, second
 
 
 def _whole(record: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import sys
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -30,6 +31,9 @@ RunName = Annotated[str | None, typer.Option("--run", help="Name of the run of b
 Resume = Annotated[bool, typer.Option("--resume", help="Continue the run of branches named by --run, nothing twice.")]
 Seed = Annotated[int | None, typer.Option(help="Seed of sampling; the run's own when left out.")]
 Pool = Annotated[int, typer.Option(min=1, help="Branches in flight.")]
+Report = Annotated[
+    Path | None, typer.Option("--report", help="Write an HTML report here at the end, the trees drawn in it.")
+]
 
 
 @app.command()
@@ -57,6 +61,7 @@ def branch(
     pool: Pool = 16,
     accept_divergence: Accept = False,
     resume: Resume = False,
+    report: Report = None,
     lake: Location = None,
     as_json: AsJson = False,
 ) -> int:
@@ -77,6 +82,7 @@ def branch(
     from silva.cli.trees_branch_show import say_branches
 
     say_branches(grown.grown, grown.before, grown.lake, as_json)
+    _report(grown.lake, grown.grown, report)
     return _exit_code(grown.grown)
 
 
@@ -101,6 +107,7 @@ def explore(
     pool: Pool = 4,
     accept_divergence: Accept = False,
     resume: Resume = False,
+    report: Report = None,
     lake: Location = None,
     as_json: AsJson = False,
 ) -> int:
@@ -120,6 +127,7 @@ def explore(
     from silva.cli.trees_branch_show import say_findings
 
     say_findings(grown, found, where, as_json)
+    _report(where, grown, report)
     return _exit_code(grown)
 
 
@@ -321,6 +329,16 @@ def _must_be_there(location: Any) -> None:
     from silva.lake import Lake
 
     Lake.open(location, mode="read")
+
+
+def _report(lake: str, grown: Any, output: Path | None) -> None:
+    """The page of a run of branches: its figures, and the trees that it grew in."""
+    if output is None:
+        return
+    from silva.report import write_report
+
+    write_report(lake, grown.run.id, output)
+    typer.echo(f"report: {output}", err=True)
 
 
 def _exit_code(grown: Any) -> int:

@@ -2,6 +2,7 @@
 
     Trajectories (one run) ─▶ summarise ─▶ Summary ─▶ print_summary | to_json | one HTML page
     two runs               ─▶ compare   ─▶ Comparison (paired by task)
+    Tree                   ─▶ shape     ─▶ picture (branches, outcomes, risks, snapshots), on the page
 
 A reader: it changes nothing. `summary` and `compare` are pure functions over `silva.tree` records; `page` draws what it
 is given; only `write_report` opens a lake.

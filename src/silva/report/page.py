@@ -15,14 +15,19 @@ from silva.redact import redact_json
 from silva.report import charts, wording
 from silva.report.compare import Comparison
 from silva.report.conversation import Story, chosen, story, verdict
+from silva.report.picture import WIDTH, Picture, picture
+from silva.report.shape import shape
 from silva.report.summary import Summary, TaskSummary, counted
-from silva.tree import Node, Run, Trajectory
+from silva.tree import Node, Run, Trajectory, Tree
 
 CONVERSATIONS = 60
 """Conversations a page shows unless told otherwise."""
 
 LISTED = 1_000
 """Attempts a page lists."""
+
+TREES = 40
+"""Trees a page draws."""
 
 
 def render(
@@ -34,6 +39,7 @@ def render(
     comparison: Comparison | None = None,
     conversations: int = CONVERSATIONS,
     image: Callable[[str], bytes | None] = lambda _: None,
+    tree: Callable[[str], tuple[Tree, Sequence[Trajectory]]] | None = None,
 ) -> str:
     """The report of one run as HTML.
 
@@ -45,6 +51,8 @@ def render(
         comparison: this run against another, when asked for.
         conversations: how many conversations to show.
         image: bytes of an image by content hash, None where they cannot be had.
+        tree: a tree by its id, with all trajectories that end in it, of other runs too; called only for those that are
+            drawn. None: no pictures.
     """
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
@@ -64,6 +72,8 @@ def render(
         seconds=wording.seconds,
         moment=wording.moment,
     )
+    grown = {each.tree_id for each in attempts if each.leaf_id is not None}
+    pictures = [] if tree is None else _pictures(attempts, run.id, tree)
     return environment.get_template("report.html.j2").render(
         run=run,
         config=json.dumps(redact_json(run.config, names=True), indent=2, ensure_ascii=False),
@@ -82,6 +92,10 @@ def render(
         waits=_waits(summary),
         stories=_stories(attempts, walk, conversations, image),
         unlisted=max(0, len(attempts) - LISTED),
+        pictures=pictures,
+        unpictured=max(0, len(grown) - TREES),
+        tree_limit=TREES,
+        canvas=WIDTH,
         version=__version__,
         width=charts.WIDTH,
         height=charts.HEIGHT,
@@ -121,6 +135,23 @@ def _waits(summary: Summary) -> list[dict[str, Any]]:
         for row in rows
         if row.waiting.total > 0
     ]
+
+
+def _pictures(
+    attempts: Sequence[Trajectory], run: str, tree: Callable[[str], tuple[Tree, Sequence[Trajectory]]]
+) -> list[Picture]:
+    """The trees that have something to show: more than one path, or a mark. Those whose paths differ come first."""
+    kinds: dict[str, set[str]] = {}
+    for attempt in attempts:
+        if attempt.leaf_id is not None:
+            kinds.setdefault(attempt.tree_id, set()).add(verdict(attempt))
+    listed = [each.id for each in attempts[:LISTED]]
+    drawn: list[Picture] = []
+    for name in sorted(kinds, key=lambda each: -len(kinds[each]))[:TREES]:
+        found = shape(*tree(name), run)
+        if found.forks or any(stem.marks for stem in found.stems):
+            drawn.append(picture(found, listed))
+    return drawn
 
 
 def _stories(

@@ -11,7 +11,7 @@ from silva.errors import SilvaError, UsageError
 from silva.report.compare import compare
 from silva.report.page import CONVERSATIONS, render
 from silva.report.summary import Summary, summarise
-from silva.tree import Run, Trajectory
+from silva.tree import Run, Trajectory, Tree
 
 if TYPE_CHECKING:
     from silva.lake import Lake
@@ -54,9 +54,17 @@ def write_report(
             comparison=comparison,
             conversations=conversations,
             image=partial(picture, opened),
+            tree=partial(grown_tree, opened),
         )
     save(page, output)
     return summary
+
+
+def grown_tree(lake: Lake, tree_id: str) -> tuple[Tree, list[Trajectory]]:
+    """A tree as all runs grew it, and the trajectories that end in it."""
+    from silva.lake import field
+
+    return lake.tree(tree_id), lake.trajectories(where=field("tree_id") == tree_id)
 
 
 def picture(lake: Lake, hash: str) -> bytes | None:

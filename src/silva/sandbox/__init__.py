@@ -13,6 +13,7 @@ One noun a file:
                   cleans up when its owner is killed                 slots    control groups made in advance
     system        what of the machine is inside; the probe           seccomp  which calls of the kernel are refused
     files, layers, contents   what a sandbox writes, and checkpoints: overlay layers, or by content
+    sharing, garbage   several processes at one folder of checkpoints; removing those that nobody refers to
     cgroup, watch   limits: held by the kernel, or looked after      proxy    the one way out: an allow-list
     archive       files in and out, nothing that comes out believed  output   reading with a bound
     owner, reaper   whose everything is; removing what was left      pool     admission, some ready in advance

@@ -16,14 +16,19 @@ import secrets
 import shutil
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from silva.errors import StoreError
-from silva.sandbox.layers import Snapshot, flush
-from silva.sandbox.owner import write
+from silva.sandbox.layers import Snapshot, flush, listed, made
+from silva.sandbox.owner import remove, write
+from silva.sandbox.sharing import Removed, Sharing, away
 from silva.tree import Record
+
+KIND = "contents"
+"""The kind of these checkpoints; other kinds may stand in the same folder."""
 
 
 class Entry(Record, frozen=True, kw_only=True):
@@ -44,6 +49,7 @@ class Contents:
         self._durable = durable
         self._objects = folder / "objects"
         self._objects.mkdir(parents=True, exist_ok=True)
+        self.sharing = Sharing(folder)
         self._seen: dict[tuple[int, int, int, int], str] = {}
 
     def keep(self, source: Path, label: str, base: str = "") -> Snapshot:
@@ -53,21 +59,23 @@ class Contents:
             StoreError: it cannot be read or kept.
         """
         try:
-            entries = self._entries(source)
-            snapshot = Snapshot(
-                id=secrets.token_hex(8),
-                label=label,
-                layers=(),
-                base=base,
-                at=time.time(),
-                kind="contents",
-                size=sum(entry.size for entry in entries),
-            )
-            listing = self.folder / f"{snapshot.id}.list"
-            listing.write_bytes(msgspec.json.encode(entries))
-            write(self.folder / f"{snapshot.id}.json", snapshot)
-            if self._durable:
-                flush(self.folder)
+            # A content that another checkpoint has is not written again, so that one must not go meanwhile.
+            with self.sharing.adding():
+                entries = self._entries(source)
+                snapshot = Snapshot(
+                    id=secrets.token_hex(8),
+                    label=label,
+                    layers=(),
+                    base=base,
+                    at=time.time(),
+                    kind=KIND,
+                    size=sum(entry.size for entry in entries),
+                )
+                listing = self.folder / f"{snapshot.id}.list"
+                listing.write_bytes(msgspec.json.encode(entries))
+                write(self.folder / f"{snapshot.id}.json", snapshot)
+                if self._durable:
+                    flush(self.folder)
         except OSError as error:
             raise StoreError(f"a checkpoint cannot be kept in {self.folder}: {error.strerror or error}") from error
         return snapshot
@@ -92,8 +100,7 @@ class Contents:
 
     def list(self) -> list[Snapshot]:
         """Every checkpoint, oldest first."""
-        found = [msgspec.json.decode(path.read_bytes(), type=Snapshot) for path in self.folder.glob("*.json")]
-        return sorted(found, key=lambda snapshot: snapshot.at)
+        return listed(self.folder)
 
     def bring_back(self, id: str, target: Path, user: int | None = None) -> None:
         """Make `target`, which must be empty or absent, what was kept; every content is compared with its digest.
@@ -106,6 +113,53 @@ class Contents:
         Raises:
             StoreError: the checkpoint is gone or damaged.
         """
+        with self.sharing.adding():  # what it needs must not go meanwhile
+            self._brought_back(id, target, user)
+
+    def forget(self, id: str) -> None:
+        """Remove a checkpoint, and the contents no other needs."""
+        self.collect(lambda snapshot: snapshot.id == id)
+
+    def collect(
+        self, doomed: Callable[[Snapshot], bool], *, before: float = float("inf"), dry: bool = False
+    ) -> Removed:
+        """Remove the checkpoints that `doomed` says, and the contents that no other needs.
+
+        Args:
+            doomed: whether a checkpoint is to go.
+            before: seconds since 1970; nothing that was made later is touched.
+            dry: only say what would go.
+
+        Raises:
+            StoreError: the folder cannot be locked, or the list of a checkpoint that stays cannot be read: what it
+                needs is not known then, and nothing is removed.
+        """
+        with self.sharing.removing():
+            every = [each for each in self.list() if each.kind == KIND]
+            going = [each for each in every if each.at < before and doomed(each)]
+            gone = {each.id for each in going}
+            left = {each.id for each in every} - gone
+            kept = {entry.content for id in left for entry in self._listed(id)}
+            objects = [
+                path
+                for path in (*self._objects.glob("*/*"), *self._objects.glob(".*"))
+                if path.parent.name + path.name not in kept and made(path) < before
+            ]
+            lists = [path for path in self.folder.glob("*.list") if path.stem not in left and made(path) < before]
+            found = Removed(
+                checkpoints=len(going),
+                contents=len(objects),
+                bytes=sum(path.lstat().st_size for path in objects),
+                young=sum(each.at >= before and doomed(each) for each in every),
+            )
+            paths = [self.folder / f"{each.id}.json" for each in going]
+            aside = None if dry else away([*paths, *lists, *objects], self.folder)
+        self._seen.clear()
+        if aside is not None:
+            remove(aside)
+        return found
+
+    def _brought_back(self, id: str, target: Path, user: int | None) -> None:
         for entry in self._listed(id):
             path = target / entry.path
             if entry.kind == "folder":
@@ -119,16 +173,6 @@ class Contents:
         for entry in reversed(self._listed(id)):  # a folder that may not be written gets its mode last
             if entry.kind != "link":
                 (target / entry.path).chmod(entry.mode)
-
-    def forget(self, id: str) -> None:
-        """Remove a checkpoint, and the contents no other needs."""
-        for ending in ("json", "list"):
-            (self.folder / f"{id}.{ending}").unlink(missing_ok=True)
-        kept = {entry.content for snapshot in self.list() for entry in self._listed(snapshot.id)}
-        for path in self._objects.glob("*/*"):
-            if path.parent.name + path.name not in kept:
-                path.unlink()
-        self._seen.clear()
 
     def _listed(self, id: str) -> list[Entry]:
         try:

@@ -45,6 +45,10 @@ class Files(Protocol):
         """Make them what they were at a checkpoint; no program uses them. Raises StoreError."""
         ...
 
+    def end(self) -> None:
+        """Rest on no checkpoint any more: its sandbox is gone."""
+        ...
+
 
 class OverlayFiles:
     """Files on layers: the lower ones shared and never written, the top one this sandbox's own."""
@@ -58,12 +62,28 @@ class OverlayFiles:
         self._empty = empty
         self._user = user
         self._layers: tuple[Layer, ...] = ()
+        self._rests: tuple[str, ...] = ()
 
     def begin(self, snapshot: Snapshot | None) -> None:
         """See `Files.begin`."""
-        if snapshot is not None:
-            self._layers = snapshot.layers
-            self._base = Path(snapshot.base) if snapshot.base else None
+        self._take(snapshot)
+        self._make()
+
+    def _take(self, snapshot: Snapshot | None) -> None:
+        """Say what it rests on. Raises StoreError, and is as it was."""
+        # Another process may remove checkpoints of this folder at any moment: what is taken into use is said first.
+        with self._store.sharing.adding():
+            if snapshot is not None:
+                layers, base = snapshot.layers, Path(snapshot.base) if snapshot.base else None
+            else:
+                layers, base = self._layers, self._base
+                if base is not None and self._user is not None and base.parent != self._store.stack:
+                    base = owned_base(base, self._store.stack, self._user)
+            before, self._rests = self._rests, self._store.rest(layers, base)
+            self._layers, self._base = layers, base
+        self._store.sharing.leave(before)
+
+    def _make(self) -> None:
         for kind in ("top", "work"):
             for place in PLACES:
                 _make(self._folder / kind / place, 0o755, self._user)
@@ -90,11 +110,17 @@ class OverlayFiles:
 
     def turn(self, snapshot: Snapshot) -> None:
         """See `Files.turn`."""
+        self._take(snapshot)
         old = self._folder / f"old-{secrets.token_hex(4)}"
         (self._folder / "top").rename(old)
         remove(self._folder / "work")
-        self.begin(snapshot)
+        self._make()
         remove(old)
+
+    def end(self) -> None:
+        """See `Files.end`."""
+        rests, self._rests = self._rests, ()
+        self._store.sharing.leave(rests)
 
     def _overlay(self, place: str) -> dict[str, Any]:
         lower = [f"{layer.name}/{place}" for layer in reversed(self._layers)]
@@ -155,6 +181,9 @@ class CopiedFiles:
             raise
         remove(self.top)
         new.rename(self.top)
+
+    def end(self) -> None:
+        """See `Files.end`; each has its own copies."""
 
 
 def owned_base(base: Path, stack: Path, user: int) -> Path:

@@ -26,6 +26,7 @@ from silva.sandbox.spawner import Child, Ended, SandboxGone, Spawner
 
 _GRACE = 0.05
 """Seconds that output may still come after a command's end, where something in the background holds it open."""
+_ENDLESS = 1 << 62
 _SHELL = ("sh", "-c", 'if command -v bash >/dev/null; then exec bash -c "$0"; else exec sh -c "$0"; fi')
 _TERMINAL_SHELL = "if command -v bash >/dev/null; then exec bash -i; else exec sh -i; fi"
 
@@ -43,6 +44,8 @@ class HeldSandbox(Sandbox):
         self.touched = 0.0
         """When something was last started in it, by `time.monotonic`."""
         self._gone = ""
+        self.interrupted = ""
+        """Why everything in it was ended last; "" where it never was."""
 
     @abstractmethod
     def _entry(self, child: str) -> dict[str, Any]:
@@ -76,6 +79,7 @@ class HeldSandbox(Sandbox):
 
     def interrupt_all(self, why: Killed, reason: str) -> None:
         """Have every running command end as killed for this reason."""
+        self.interrupted = reason
         for verdict in self._running.values():
             if not verdict.done():
                 verdict.set_result((why, reason))
@@ -91,6 +95,33 @@ class HeldSandbox(Sandbox):
     ) -> Result:
         """See `Sandbox.exec`."""
         return await self._run(_words(command), stdin, seconds, folder, variables or {})
+
+    async def stream(
+        self,
+        command: str | Sequence[str],
+        *,
+        stdin: IO[bytes],
+        out: IO[bytes],
+        errors: IO[bytes],
+        seconds: float | None = None,
+        folder: str = "",
+        variables: dict[str, str] | None = None,
+    ) -> Result:
+        """As `exec`, with what it reads and prints passed on at once: nothing is kept, and no output is too long.
+
+        Args:
+            command: as of `exec`.
+            stdin: a pipe's reading end. No file of this machine: a program can open again what it has open.
+            out: what its output is written to.
+            errors: what its standard error is written to.
+            seconds: as of `exec`.
+            folder: as of `exec`.
+            variables: as of `exec`.
+        """
+        words = _words(command)
+        return await self._run(
+            words, stdin, seconds, folder, variables or {}, flood=_ENDLESS, into=out, into_errors=errors
+        )
 
     async def session(
         self,
@@ -185,6 +216,7 @@ class HeldSandbox(Sandbox):
         keep: int = 0,
         flood: int = 0,
         into: IO[bytes] | None = None,
+        into_errors: IO[bytes] | None = None,
     ) -> Result:
         limits = self.limits
         allowed = limits.wall if seconds is None else seconds
@@ -214,7 +246,7 @@ class HeldSandbox(Sandbox):
                 raise
         captures = [
             Capture(ends[0], keep or limits.output, flood or limits.flood, flooded, into),
-            Capture(ends[1], limits.output, limits.flood, flooded),
+            Capture(ends[1], limits.output, flood if into_errors else limits.flood, flooded, into_errors),
         ]
         feed = Feed(feeding, stdin) if feeding >= 0 and isinstance(stdin, bytes) else None
         verdict: asyncio.Future[tuple[Killed, str]] = asyncio.get_running_loop().create_future()

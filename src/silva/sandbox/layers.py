@@ -3,12 +3,15 @@
     <folder>/ID.json        a checkpoint: its label, the layers it rests on (oldest first), what lies below them all
     <folder>/layers/L/      one layer: what changed between two checkpoints; `workspace/` and `rest/`
 
+Several processes may use one folder (`silva.sandbox.sharing`): nothing is removed while another adds or rests on it.
+
 A layer never changes once it is here, so that any number of sandboxes share it: a fork costs two empty folders. Its
 digest covers names, kinds, modes, contents, links and the overlay's own marks, and is compared at every restore.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import os
@@ -17,18 +20,25 @@ import shutil
 import stat
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
 
 from silva.errors import StoreError
 from silva.sandbox.owner import remove, write
+from silva.sandbox.sharing import Removed, Sharing, away
+from silva.sandbox.watch import usage
 from silva.tree import Record
 
 PLACES = ("workspace", "rest")
 """What a sandbox may write: its workspace; its home and scratch folders."""
 DEEPEST = 24
 """Layers below one sandbox; more are merged, for every look-up asks each of them."""
+
+
+KIND = "overlay"
+"""The kind of these checkpoints; other kinds may stand in the same folder."""
 
 
 class Layer(Record, frozen=True, kw_only=True):
@@ -57,7 +67,7 @@ class Snapshot(Record, frozen=True, kw_only=True):
     layers: tuple[Layer, ...]
     base: str = ""
     at: float = 0.0
-    kind: str = "overlay"
+    kind: str = KIND
     fidelity: str = "files"
     size: int = 0
 
@@ -70,6 +80,7 @@ class Layers:
         self._durable = durable
         self.stack = folder / "layers"
         self.stack.mkdir(parents=True, exist_ok=True)
+        self.sharing = Sharing(folder)
 
     def adopt(self, top: Path, label: str, below: tuple[Layer, ...], base: str, *, copy: bool) -> Snapshot:
         """Make what `top` holds a layer, by moving it or (its programs going on to use it) by copying, and keep the
@@ -78,25 +89,9 @@ class Layers:
         Raises:
             StoreError: it cannot be kept; `top` is as it was.
         """
-        name = secrets.token_hex(5)
-        place = self.stack / name
-        try:
-            if copy:
-                _copy(top, place)
-            else:
-                top.rename(place)
-        except OSError as error:
-            remove(place)
-            raise StoreError(f"a checkpoint cannot be kept in {self.folder}: {error.strerror or error}") from error
-        digest, size = digest_of(place)
-        layers = (*below, Layer(name=name, digest=digest))
-        if len(layers) > DEEPEST:
-            layers = (self._merged(layers),)
-        snapshot = Snapshot(id=secrets.token_hex(8), label=label, layers=layers, base=base, at=time.time(), size=size)
-        write(self.folder / f"{snapshot.id}.json", snapshot)
-        if self._durable:
-            flush(self.folder)
-        return snapshot
+        # Until the checkpoint names it, nothing but the lock tells a new layer from one that nobody needs.
+        with self.sharing.adding():
+            return self._adopted(top, label, below, base, copy)
 
     def find(self, id: str) -> Snapshot:
         """A checkpoint, its layers compared with their digests.
@@ -123,18 +118,88 @@ class Layers:
 
     def list(self) -> list[Snapshot]:
         """Every checkpoint, oldest first."""
-        found = [msgspec.json.decode(path.read_bytes(), type=Snapshot) for path in self.folder.glob("*.json")]
-        return sorted(found, key=lambda snapshot: snapshot.at)
+        return listed(self.folder)
+
+    def rest(self, layers: tuple[Layer, ...], base: Path | None) -> tuple[str, ...]:
+        """Take layers into use, and a base that stands among them: nobody removes them before `leave`. Call it while
+        `sharing.adding`; what to leave.
+
+        Raises:
+            StoreError: one of them is gone.
+        """
+        names = [layer.name for layer in layers]
+        if base is not None and base.parent == self.stack:
+            names.append(base.name)
+        for name in names:
+            if not (self.stack / name).is_dir():
+                raise StoreError(f"layer {name} in {self.folder} is gone: another process removed its checkpoint")
+        self.sharing.rest(names)
+        return tuple(names)
 
     def forget(self, id: str, used: tuple[Layer, ...] = ()) -> None:
-        """Remove a checkpoint, and the layers that no other checkpoint and none of `used` rests on."""
-        (self.folder / f"{id}.json").unlink(missing_ok=True)
-        left = self.list()
-        kept = {layer.name for snapshot in left for layer in snapshot.layers} | {layer.name for layer in used}
-        kept |= {Path(snapshot.base).name for snapshot in left if snapshot.base}
-        for place in self.stack.iterdir():
-            if place.name not in kept:
-                remove(place)
+        """Remove a checkpoint, and the layers that no other checkpoint, no sandbox and none of `used` rests on."""
+        self.collect(lambda snapshot: snapshot.id == id, used={layer.name for layer in used})
+
+    def collect(
+        self,
+        doomed: Callable[[Snapshot], bool],
+        *,
+        before: float = float("inf"),
+        used: set[str] | frozenset[str] = frozenset(),
+        dry: bool = False,
+    ) -> Removed:
+        """Remove the checkpoints that `doomed` says, and the layers that no other checkpoint and no sandbox, of
+        whatever process, rests on.
+
+        Args:
+            doomed: whether a checkpoint is to go.
+            before: seconds since 1970; nothing that was made later is touched.
+            used: layers that stay.
+            dry: only say what would go.
+
+        Raises:
+            StoreError: the folder cannot be locked.
+        """
+        with self.sharing.removing():
+            every = [each for each in self.list() if each.kind == KIND]
+            going = [each for each in every if each.at < before and doomed(each)]
+            gone = {each.id for each in going}
+            left = [each for each in every if each.id not in gone]
+            kept = {layer.name for each in left for layer in each.layers} | used | self.sharing.used()
+            kept |= {Path(each.base).name for each in left if each.base}
+            layers = [each for each in self.stack.iterdir() if each.name not in kept and made(each) < before]
+            found = Removed(
+                checkpoints=len(going),
+                layers=len(layers),
+                bytes=sum(usage([each]) for each in layers),
+                young=sum(each.at >= before and doomed(each) for each in every),
+            )
+            paths = [self.folder / f"{each.id}.json" for each in going]
+            aside = None if dry else away([*paths, *layers], self.folder)
+        if aside is not None:
+            remove(aside)
+        return found
+
+    def _adopted(self, top: Path, label: str, below: tuple[Layer, ...], base: str, copy: bool) -> Snapshot:
+        name = secrets.token_hex(5)
+        place = self.stack / name
+        try:
+            if copy:
+                _copy(top, place)
+            else:
+                top.rename(place)
+        except OSError as error:
+            remove(place)
+            raise StoreError(f"a checkpoint cannot be kept in {self.folder}: {error.strerror or error}") from error
+        digest, size = digest_of(place)
+        layers = (*below, Layer(name=name, digest=digest))
+        if len(layers) > DEEPEST:
+            layers = (self._merged(layers),)
+        snapshot = Snapshot(id=secrets.token_hex(8), label=label, layers=layers, base=base, at=time.time(), size=size)
+        write(self.folder / f"{snapshot.id}.json", snapshot)
+        if self._durable:
+            flush(self.folder)
+        return snapshot
 
     def _merged(self, layers: tuple[Layer, ...]) -> Layer:
         name = secrets.token_hex(5)
@@ -145,6 +210,23 @@ class Layers:
                 _chown_like(self.stack / layer.name / place, self.stack / name / place)
                 _lay_over(self.stack / layer.name / place, self.stack / name / place)
         return Layer(name=name, digest=digest_of(self.stack / name)[0])
+
+
+def listed(folder: Path) -> list[Snapshot]:
+    """The checkpoints of a folder that can be read, oldest first; one that is removed at this moment is none."""
+    found: list[Snapshot] = []
+    for path in folder.glob("*.json"):
+        with contextlib.suppress(FileNotFoundError, msgspec.DecodeError):
+            found.append(msgspec.json.decode(path.read_bytes(), type=Snapshot))
+    return sorted(found, key=lambda snapshot: snapshot.at)
+
+
+def made(path: Path) -> float:
+    """When something came to its place: a layer keeps the other times of what it was made from."""
+    try:
+        return path.lstat().st_ctime
+    except FileNotFoundError:
+        return float("inf")
 
 
 def digest_of(folder: Path) -> tuple[str, int]:

@@ -49,6 +49,7 @@ class NamespaceSandbox(HeldSandbox):
         super().__init__(id, spec, backend.spawner)
         self._backend = backend
         self._files: Files
+        self._rests = False
         self._folder = backend.folder / id
         self._slot: Slot | None = None
         self._first: Child | None = None
@@ -83,6 +84,7 @@ class NamespaceSandbox(HeldSandbox):
             )
             owner.write(self._folder / owner.LABEL, label)
             self._files = self._backend.files(self._folder, None if snapshot is not None else self.spec.files)
+            self._rests = True
             self._files.begin(snapshot)
         except OSError as error:
             raise StoreError(f"a sandbox cannot be kept in {self._folder.parent}: {error.strerror}") from error
@@ -161,6 +163,8 @@ class NamespaceSandbox(HeldSandbox):
         await self._halt()
         if self._slot is not None:
             await self._backend.slots.give_back(self._slot)
+        if self._rests:
+            self._files.end()
         await asyncio.to_thread(owner.remove, self._folder)
         self._backend.sandboxes.pop(self.id, None)
 

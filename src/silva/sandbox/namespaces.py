@@ -20,7 +20,7 @@ from silva.sandbox import owner, system
 from silva.sandbox.capabilities import Capabilities, Fidelity, Held, Isolation
 from silva.sandbox.cgroup import Groups, remove_groups
 from silva.sandbox.contents import Contents
-from silva.sandbox.files import CopiedFiles, Files, OverlayFiles, owned_base
+from silva.sandbox.files import CopiedFiles, Files, OverlayFiles
 from silva.sandbox.layers import Layers, Snapshot
 from silva.sandbox.namespace import NamespaceSandbox
 from silva.sandbox.protocol import Backend, Spec
@@ -73,8 +73,11 @@ class Namespaces(Backend):
             store = kind(snapshots or folder / "snapshots", durable=snapshots is not None)
             backend = cls(folder, groups, store, reached)
             backend.spawner = await Spawner.open(folder, filter_program(), list(groups.paths))
-        except OSError as error:
-            owner.remove(folder)
+        except BaseException as error:
+            await asyncio.to_thread(remove_groups, groups.paths)
+            await asyncio.to_thread(owner.remove, folder)
+            if not isinstance(error, OSError):
+                raise
             raise StoreError(f"sandboxes cannot be kept in {state}: {error.strerror}; set SILVA_SANDBOXES") from error
         backend.slots = Slots(backend.spawner, groups)
         server = owner.Process.of(backend.spawner.pid)
@@ -118,11 +121,9 @@ class Namespaces(Backend):
         return self._reached
 
     def files(self, folder: Path, base: Path | None) -> Files:
-        """The files of a sandbox kept in `folder`, above those of `base`. Raises StoreError."""
+        """The files of a sandbox kept in `folder`, above those of `base`."""
         if isinstance(self.snapshots, Contents):
             return CopiedFiles(folder, self.snapshots, base, self.user)
-        if base is not None and self.user is not None:
-            base = owned_base(base, self.snapshots.stack, self.user)
         return OverlayFiles(folder, self.snapshots, base, self.folder / "etc" / "empty", self.user)
 
     async def close(self) -> None:
@@ -132,6 +133,7 @@ class Namespaces(Backend):
         self._closed = True
         await asyncio.gather(*(sandbox.destroy() for sandbox in list(self.sandboxes.values())))
         self.watch.close()
+        self.snapshots.sharing.close()
         await self.slots.close()
         await self.spawner.close()
         await asyncio.to_thread(remove_groups, self.groups.paths)

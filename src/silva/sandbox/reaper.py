@@ -1,6 +1,7 @@
 """What owners left behind: seeing it, and removing it.
 
     survey ─▶ every owner's folder: alive, dead, foreign; its sandboxes, processes, memory
+    dead   ─▶ what reap would remove
     reap   ─▶ of dead owners: processes, then control groups, then folders, then containers
 
 An owner that is killed is cleaned up after by its fork server within moments. This is for when both were killed, or the
@@ -77,6 +78,19 @@ def survey(state: Path | None = None) -> list[Found]:
             )
         )
     return sorted(found, key=lambda each: each.owner.at if each.owner else 0.0)
+
+
+def dead(state: Path | None = None) -> Reaped:
+    """What `reap` would remove; control groups that stand in no label are not counted."""
+    gone = [each for each in survey(state) if each.standing is Standing.DEAD]
+    return Reaped(
+        owners=len(gone),
+        sandboxes=sum(len(each.sandboxes) for each in gone),
+        processes=sum(each.processes for each in gone),
+        groups=sum(Path(path).is_dir() for each in gone if each.owner for path in each.owner.groups),
+        containers=sum(bool(label.container) for each in gone for label in each.sandboxes),
+        bytes=sum(each.disk for each in gone),
+    )
 
 
 def reap(state: Path | None = None) -> Reaped:

@@ -122,8 +122,17 @@ class Session:
             except TimeoutError:
                 continue
 
+    async def more(self, since: int) -> tuple[bytes, int]:
+        """What is printed after position `since`, as soon as there is some; nothing when the terminal is closed."""
+        while True:
+            self._news.clear()
+            data, position = self.read(since)
+            if data or not self._open:
+                return data, position
+            await self._news.wait()
+
     async def ended(self, within: float = 10.0) -> bool:
-        """Wait until the program has ended: its terminal may be closed a moment before; False after `within` seconds."""
+        """Wait until the program has ended (its terminal may close a moment before); False after `within` seconds."""
         done, _ = await asyncio.wait([self._child.ended], timeout=within)
         return bool(done)
 

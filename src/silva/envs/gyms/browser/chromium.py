@@ -177,9 +177,10 @@ class Chromium:
         """A fresh context of `width` x `height` pixels for these sites, without cookies, at a clock that stands."""
         assert self._browser is not None
         proxy.sites = dict(sites)
-        way = ProxySettings(server=f"http://127.0.0.1:{proxy.port}", bypass="<-loopback>")
+        server = f"http://127.0.0.1:{proxy.port}"
+        way = ProxySettings(server=server, bypass="<-loopback>")
         if proxy.password is not None:
-            way |= ProxySettings(server=way["server"], username=USER, password=proxy.password)
+            way |= ProxySettings(server=server, username=USER, password=proxy.password)
         context = await self._browser.new_context(
             proxy=way,
             viewport={"width": width, "height": height},

@@ -3,8 +3,8 @@
     start ─▶ bash on a terminal ─▶ run(command) ─▶ wait(seconds) ─▶ output(since) · type(text) · idle · kill
                                         └ it runs on: its end is a mark that bash prints with exit code and folder
 
-Another mark tells that bash has taken the line: what is typed before, such as Ctrl-C, would take the line away. Marks are
-made of bytes no program prints by chance; they are taken out of what the agent reads.
+Another mark tells that bash has taken the line: what is typed before, such as Ctrl-C, would take the line away. Marks
+are made of bytes no program prints by chance; they are taken out of what the agent reads.
 """
 
 from __future__ import annotations
