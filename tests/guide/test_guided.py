@@ -69,15 +69,18 @@ class Timely:
     def __init__(self, mailroom: Mailroom, words: tuple[tuple[int, str, dict[str, Any]], ...]) -> None:
         self._mailroom, self._words, self._listened = mailroom, words, 0
 
-    def hear(self, trajectory_id: str, task_id: str) -> Any:
+    def hear(self, trajectory_id: str, task_id: str, formerly: Any = ()) -> Any:
         for at, kind, more in self._words:
             if at == self._listened:
                 self._mailroom.mailbox.say(word("r", kind, "ann", time.time(), **more))
         self._listened += 1
-        return self._mailroom.hear(trajectory_id, task_id)
+        return self._mailroom.hear(trajectory_id, task_id, formerly)
 
     def recorded(self, id: str) -> bool:
         return self._mailroom.recorded(id)
+
+    def tell(self, kind: str, **facts: Any) -> None:
+        self._mailroom.tell(kind, **facts)
 
 
 async def grown(

@@ -1,4 +1,5 @@
-"""`silva curate mask|agreement|rules`: which turns are worth learning, who says so, and how far they agree."""
+"""`silva curate mask|agreement|rules|rows`: which turns are worth learning, who says so, how far they agree, and the
+rows they make."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from typing import Annotated
 import typer
 
 from silva.cli.config import load, render
+from silva.cli.curate_rows import rows as rows_command
 from silva.errors import Exit, UsageError
 
 app = typer.Typer(
@@ -104,3 +106,6 @@ def rules() -> int:
     for rule in known():
         typer.echo(f"{rule.name:<20} {rule.summary}")
     return Exit.OK
+
+
+app.command("rows")(rows_command)

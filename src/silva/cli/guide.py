@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from silva.errors import Exit, UsageError
+from silva.errors import Exit
 
 app = typer.Typer(
     add_completion=False,
@@ -24,6 +24,8 @@ To = Annotated[str, typer.Option(help="A trajectory's id, a task's id, or * for 
 By = Annotated[str | None, typer.Option(envvar="SILVA_USER", help="Who says it; the login name if none.")]
 Why = Annotated[str, typer.Option(help="A reason, kept with the record.")]
 Turn = Annotated[int, typer.Option(help="Which turn, from 1; 0: the last.")]
+ACTION = 'Plain words, or JSON: {"name": "tool", "arguments": {…}}.'
+Action = Annotated[str, typer.Option(help=f"The action to take instead. {ACTION}")]
 Pattern = Annotated[str, typer.Argument(help="Regular expression, looked for in the action's call and words.")]
 
 
@@ -81,54 +83,92 @@ def bad(run: RunName, to: To, turn: Turn = 0, by: By = None, why: Why = "", lake
     return _tell(run, "bad", lake, by, to=to, why=why, turn=turn)
 
 
+@app.command()
+def back(
+    run: RunName,
+    to: To,
+    turn: Turn = 0,
+    action: Action = "",
+    message: Annotated[str, typer.Option(help="Words for the agent, which chooses again.")] = "",
+    by: By = None,
+    why: Why = "",
+    lake: Location = None,
+) -> int:
+    """Go back to a turn after the one under way, and take another action there; what came of it stays as a branch."""
+    return _tell(run, "back", lake, by, to=to, turn=turn, action=action, text=message, why=why)
+
+
+@app.command()
+def edit(
+    run: RunName,
+    action: Annotated[str, typer.Argument(help=ACTION)],
+    to: To = "*",
+    turn: Turn = 0,
+    by: By = None,
+    why: Why = "",
+    lake: Location = None,
+) -> int:
+    """Take this action in the place of the one that waits for approval; where none waits, as back."""
+    return _tell(run, "edit", lake, by, to=to, turn=turn, action=action, why=why)
+
+
+@app.command()
+def approve(run: RunName, to: To = "*", turn: Turn = 0, by: By = None, why: Why = "", lake: Location = None) -> int:
+    """Let the actions that wait be taken."""
+    return _tell(run, "approve", lake, by, to=to, turn=turn, why=why)
+
+
+@app.command()
+def reject(run: RunName, to: To = "*", turn: Turn = 0, by: By = None, why: Why = "", lake: Location = None) -> int:
+    """Let the actions that wait not be taken; the agent is told why."""
+    return _tell(run, "reject", lake, by, to=to, turn=turn, why=why)
+
+
 @app.command("list")
 def list_(
     run: RunName,
     lake: Location = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the words as JSON.")] = False,
+    waits: Annotated[bool, typer.Option("--waiting", help="Only the actions that wait for approval.")] = False,
 ) -> int:
-    """What was said to a run, in order."""
+    """What was said to a run and what became of it, and which actions wait for approval."""
     import msgspec
 
-    from silva.guide import Mailbox
-    from silva.guide.mailroom import folder_of
+    from silva.guide import events, words
+    from silva.guide.event import became_of, waiting_of
 
-    words = Mailbox(folder_of(_place(lake)), run).read()
+    place = _place(lake)
+    happened = events(place, run).read()
+    waiting, said = waiting_of(happened), words(place, run)
     if as_json:
-        typer.echo(json.dumps([msgspec.to_builtins(word) for word in words]))
+        typer.echo(json.dumps([msgspec.to_builtins(each) for each in (waiting if waits else said)]))
         return Exit.OK
-    for word in words:
-        clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(word.at))
-        more = " ".join(filter(None, (word.pattern, f"turn {word.turn}" if word.turn else "", word.text, word.why)))
-        typer.echo(f"{clock}  {word.by}  {word.kind}  to {word.to}  {_plain(more)}")
-    if not words:
+    fates = became_of(happened)
+    for one in () if waits else said:
+        more = " ".join(
+            filter(None, (one.pattern, f"turn {one.turn}" if one.turn else "", one.action, one.text, one.why))
+        )
+        fate = fates[one.id].shown() if one.id in fates else "not heard yet"
+        typer.echo(f"{_clock(one.at)}  {one.by}  {one.kind}  to {one.to}  {_plain(more)}  [{_plain(fate)}]")
+    for each in waiting:
+        reasons = ", ".join(each.reasons)
+        typer.echo(
+            f"{_clock(each.since)}  WAITS for approval ({_plain(reasons)}): {each.task_id} {each.trajectory_id[:12]} "
+            f"turn {each.turn}: {_plain(each.action)}"
+        )
+    if not said and not waiting:
         typer.echo(f"nothing was said to run {run}")
+    elif waits and not waiting:
+        typer.echo(f"no action of run {run} waits")
     return Exit.OK
 
 
 def _tell(run: str, kind: str, lake: str | None, by: str | None, **more: Any) -> int:
-    from silva.guide import Mailbox
-    from silva.guide.mailroom import folder_of
-    from silva.guide.word import word
-    from silva.lake import Lake
+    from silva.guide import post
 
-    place = _place(lake)
-    with Lake.open(place, mode="read") as opened:
-        known = opened.run(run)
-        to = str(more["to"])
-        if known is None:
-            raise UsageError(f"lake {opened.location}: has no run {run!r}; see `silva trees list`")
-        if known.finished:
-            raise UsageError(f"run {run} has ended: nobody is there to hear it")
-        deaf = known.config.get("on") == "ray" or str(known.agent).startswith("program:")
-        if deaf:
-            raise UsageError(f"run {run} is played by programs or on Ray: words do not reach agents there")
-        ended = [each.id for each in opened.trajectories(run_id=run) if to != "*" and each.id.startswith(to)]
-        if ended:
-            raise UsageError(f"trajectory {ended[0][:12]} of run {run} has ended: nobody is there to hear it")
-    said = word(run, kind, by or _login(), time.time(), **more)
-    Mailbox(folder_of(place), run).say(said)
-    typer.echo(f"said to run {run}: {kind} ({said.id})")
+    for said in post(_place(lake), run, kind, by or login(), **more):
+        about = f" about {said.node[:12]}" if said.node else ""
+        typer.echo(f"said to run {run}: {kind}{about} ({said.id})")
     return Exit.OK
 
 
@@ -138,13 +178,29 @@ def _place(lake: str | None) -> str:
     return str(lake or default_location())
 
 
-def _login() -> str:
+def login() -> str:
+    """Who speaks where nobody is named."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
         return "somebody"
 
 
+def _clock(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
 def _plain(text: str) -> str:
     """On one line, without what a terminal would take for orders."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
+
+
+def _registered() -> None:
+    from silva.cli.guide_attach import attach
+    from silva.cli.guide_serve import serve
+
+    app.command()(attach)
+    app.command()(serve)
+
+
+_registered()

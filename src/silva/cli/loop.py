@@ -1,4 +1,4 @@
-"""`silva loop flywheel|show`: turn a closed loop, and see where it stands."""
+"""`silva loop flywheel|apollo|person|show`: turn a closed loop, and see where it stands."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from silva.cli.loop_apollo import apollo, person
 from silva.errors import Exit
 
 if TYPE_CHECKING:
@@ -29,25 +30,16 @@ def flywheel(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON; progress goes to stderr.")] = False,
 ) -> int:
     """Turn the flywheel. A folder that holds this loop goes on where it was, killed or not."""
-    from silva.cli.config import load, render
+    from silva.cli.config import load
     from silva.loops.flywheel.config import FlywheelConfig
-    from silva.loops.flywheel.flywheel import check, turn
+    from silva.loops.flywheel.flywheel import turn
     from silva.loops.flywheel.loop import Loop
 
     settings = load(FlywheelConfig, config, overrides or [])
     if dry_run:
-        loop = Loop(settings)
-        if settings.folder.is_dir():
-            check(loop)
-        if as_json:
-            _json({"config": settings.model_dump(mode="json"), "stages": _stages(loop)})
-            return Exit.OK
-        sys.stdout.write(render(settings))
-        for stage in _stages(loop):
-            sys.stdout.write(f"# {stage['name']}: {stage['state']}\n")
-        return Exit.OK
-    loop = turn(settings, _progress)
-    _tell(loop, as_json)
+        return dry(Loop(settings), as_json)
+    loop = turn(settings, progress)
+    tell(loop, as_json)
     if show_report:
         import webbrowser
 
@@ -61,13 +53,34 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> int:
     """Where a loop stands: its stages, versions and verdicts. It may be running meanwhile."""
-    from silva.loops.flywheel.loop import Loop
+    from silva.loops.apollo.apollo import read_loop
 
-    _tell(Loop.read(folder), as_json, every=True)
+    tell(read_loop(folder), as_json, every=True)
     return Exit.OK
 
 
-def _progress(stage: Any, entry: Any) -> None:
+app.command()(apollo)
+app.command()(person)
+
+
+def dry(loop: Loop, as_json: bool) -> int:
+    """Print a loop's configuration and stages."""
+    from silva.cli.config import render
+    from silva.loops.flywheel.flywheel import check
+
+    if loop.folder.is_dir():
+        check(loop)
+    if as_json:
+        _json({"config": loop.config.model_dump(mode="json"), "stages": _stages(loop)})
+        return Exit.OK
+    sys.stdout.write(render(loop.config))
+    for stage in _stages(loop):
+        sys.stdout.write(f"# {stage['name']}: {stage['state']}\n")
+    return Exit.OK
+
+
+def progress(stage: Any, entry: Any) -> None:
+    """Tell on stderr what a loop does."""
     if entry.event == "begun":
         sys.stderr.write(f"{stage.name} …\n")
         return
@@ -78,6 +91,9 @@ def _progress(stage: Any, entry: Any) -> None:
 def _line(stage: Any, outputs: dict[str, Any]) -> str:
     if stage.kind in ("survey", "rollout", "measure"):
         return f": {outputs['episodes']} episodes, success {100 * outputs['success']:.1f} %"
+    if stage.kind == "mask":
+        unjudged = f", {outputs['unjudged']} unjudged" if outputs["unjudged"] else ""
+        return f": {outputs['masked']} of {outputs['turns']} turns masked{unjudged}"
     if stage.kind == "split":
         return ": " + ", ".join(f"{name} {count}" for name, count in outputs["tasks"].items())
     if stage.kind == "select":
@@ -117,7 +133,8 @@ def _stages(loop: Loop) -> list[dict[str, Any]]:
     ]
 
 
-def _tell(loop: Loop, as_json: bool, every: bool = False) -> None:
+def tell(loop: Loop, as_json: bool, every: bool = False) -> None:
+    """Print where a loop stands; with `every`, each stage."""
     rows = _stages(loop)
     proof = next((row["outputs"] for row in rows if row["kind"] == "prove" and row["state"] == "ended"), None)
     head = _head(loop)

@@ -61,14 +61,24 @@ def show(
     trajectory: Identity,
     lake: Location = None,
     whole: Annotated[bool, typer.Option("--tree", help="The whole tree with its branches.")] = False,
+    context: Annotated[
+        int | None, typer.Option(min=0, metavar="TURN", help="What the model saw at this turn, from 1; 0: the last.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """One trajectory from its first message to its outcome, or the tree it stands on."""
+    """One trajectory from its first message to its outcome, or the tree it stands on, or what its model saw at a
+    turn."""
     from silva.lake import field
     from silva.tree import to_json
 
     with _open(lake) as opened:
         found = opened.trajectory(trajectory)
+        if context is not None:
+            from silva.cli.trees_context import show_seen
+            from silva.rollout.seen import seen_at
+
+            show_seen(found, seen_at(opened.tree(found.tree_id), found, context), as_json)
+            return
         if whole:
             grown = opened.tree(found.tree_id)
             ended = opened.trajectories(where=field("tree_id") == found.tree_id)

@@ -124,7 +124,13 @@ def _head(trajectory: Trajectory) -> Text:
 
 
 def _panel(node: Node) -> Panel:
-    message = node.message
+    role = node.message.role
+    title = role if node.author in (Author.POLICY, Author.ENVIRONMENT) else f"{role} by {node.author}"
+    return panel(node.message, title, _facts(node))
+
+
+def panel(message: Message, title: str, facts: str = "") -> Panel:
+    """One message, with what it is called and what is known of it."""
     colour = _COLOURS[message.role]
     body = Text()
     for part in message.parts:
@@ -138,7 +144,6 @@ def _panel(node: Node) -> Panel:
         body.append_text(plain(f"→ {call.name}", "bold")).append_text(plain(f"({call.arguments})"))
         body.append_text(plain(f"  {call.id}\n", "dim"))
     body.rstrip()
-    title = message.role if node.author in (Author.POLICY, Author.ENVIRONMENT) else f"{message.role} by {node.author}"
     if message.name:
         title += f" {message.name}"
     if message.tool_call_id:
@@ -146,7 +151,7 @@ def _panel(node: Node) -> Panel:
     return Panel(
         body,
         title=plain(title, f"bold {colour}"),
-        subtitle=plain(_facts(node), "dim") if _facts(node) else None,
+        subtitle=plain(facts, "dim") if facts else None,
         title_align="left",
         subtitle_align="right",
         border_style=colour,

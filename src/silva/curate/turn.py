@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from silva.rollout.guided_nodes import takes_turn
 from silva.tree import Author, Json, Node, Tool, ToolCall
 
 
@@ -70,7 +71,8 @@ class Walk:
 
 
 def read_walk(nodes: Iterable[Node]) -> Walk:
-    """Cut a walk (root first) into turns. A summariser's or a verifier's nodes belong to no turn."""
+    """Cut a walk (root first) into turns. An action that a person took in the policy's place is a turn as well; a
+    summariser's or a verifier's nodes belong to none."""
     opening: list[Node] = []
     turns: list[Turn] = []
     answers: list[Node] = []
@@ -84,7 +86,7 @@ def read_walk(nodes: Iterable[Node]) -> Walk:
             turns.append(Turn(len(turns) + 1, node, tuple(answers), said, force))
 
     for node in nodes:
-        if node.author is Author.POLICY:
+        if takes_turn(node):
             close()
             action = node, tuple(words), tools
             answers, words = [], []

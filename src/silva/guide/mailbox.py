@@ -26,6 +26,11 @@ _decode = msgspec.json.Decoder(Word).decode
 _encode = msgspec.json.Encoder().encode
 
 
+def name_of(run_id: str) -> str:
+    """What a run's files are named after: its own name may hold what a file's may not."""
+    return hashlib.sha256(run_id.encode()).hexdigest()[:24]
+
+
 class Mailbox:
     """One run's words.
 
@@ -36,8 +41,7 @@ class Mailbox:
 
     def __init__(self, folder: str | Path, run_id: str) -> None:
         self.run_id = run_id
-        name = hashlib.sha256(run_id.encode()).hexdigest()[:24]  # a run's name may hold what a file's may not
-        self.path = Path(folder) / f"{name}.words"
+        self.path = Path(folder) / f"{name_of(run_id)}.words"
         self._cursor = 0
         self._known: set[str] = set()
 
@@ -77,6 +81,14 @@ class Mailbox:
             if _ends_closed(file, end):
                 os.ftruncate(file, end - len(_CLOSED))
                 os.fsync(file)
+
+    @property
+    def closed(self) -> bool:
+        """Whether its run has ended."""
+        if not self.path.exists():
+            return False
+        with self._opened() as file:
+            return _ends_closed(file, _mended(file))
 
     def read(self) -> list[Word]:
         """Every word that was said since the last call, in order; all of them at first. One said twice comes once.

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from silva.models.model import Completion, Model, Request, Sampling
-from silva.tree import Json, Message, Record, Tokens, Tool, Usage
+from silva.tree import Json, Message, Record, Tokens, Tool, Usage, user
 
 
 class View(Record, frozen=True, kw_only=True):
@@ -66,6 +66,12 @@ class ToolAgent:
     async def act(self, view: View) -> Turn:
         """Ask the model once; its message is the action."""
         return turn_of(await self._model.complete(request_of(view, view.messages, view.tools, view.sampling)))
+
+    async def summarise(self, view: View, asked: str) -> Turn:
+        """Ask the model once more, for words instead of an action."""
+        sampling = msgspec.structs.replace(view.sampling, tool_choice="none" if view.tools else None)
+        messages = (*view.messages, user(asked))
+        return turn_of(await self._model.complete(request_of(view, messages, view.tools, sampling)))
 
 
 def request_of(view: View, messages: tuple[Message, ...], tools: tuple[Tool, ...], sampling: Sampling) -> Request:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import time
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
@@ -136,6 +137,56 @@ class SnapshotConfig(Section):
         return bool(self.every or self.risky or self.requested)
 
 
+class SummaryConfig(Section):
+    """When an agent sums up its own work, so that its conversation does not outgrow its model (off by default).
+
+    `at`: tokens its context may have before a turn; a number, or one for each model, by a pattern of the model's spec
+    (`{"http*#glm-4.5": 100000, "local": 3000}`; the first that fits counts, none is off). `keep`: the share of the
+    turns in the context that stay as they are. `max_tokens`: what a summary may have."""
+
+    at: int | dict[str, int] | None = None
+    keep: float = Field(default=0.5, ge=0, lt=1)
+    max_tokens: int = Field(default=2048, ge=16)
+
+    @field_validator("at")
+    @classmethod
+    def _some_tokens(cls, value: int | dict[str, int] | None) -> int | dict[str, int] | None:
+        for each in value.values() if isinstance(value, dict) else () if value is None else (value,):
+            if each < 1:
+                raise ValueError(f"at {each}: give the tokens a context may have, at least 1")
+        return value
+
+    def threshold(self, model: str) -> int | None:
+        """Tokens a context of that model may have; None for no summaries."""
+        if isinstance(self.at, dict):
+            return next((each for pattern, each in self.at.items() if fnmatchcase(model, pattern)), None)
+        return self.at
+
+
+class GuidanceConfig(Section):
+    """What people are asked (nothing by default). `approve`: which actions wait, before they are taken, until a person
+    approves, rejects or edits them (`silva guide`): `none`, those that the rules of `snapshots.risky` call `risky`, or
+    `all`; `patterns`: regular expressions; an action in whose words or calls one is found waits too."""
+
+    approve: Literal["none", "risky", "all"] = "none"
+    patterns: tuple[str, ...] = ()
+
+    @field_validator("patterns")
+    @classmethod
+    def _expressions(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            try:
+                re.compile(each)
+            except re.error as error:
+                raise ValueError(f"{each!r} is not a regular expression ({error})") from error
+        return value
+
+    @property
+    def wanted(self) -> bool:
+        """Whether any action may wait."""
+        return self.approve != "none" or bool(self.patterns)
+
+
 PROGRAM = "program:"
 """How an agent that is a program is written."""
 
@@ -174,6 +225,8 @@ class RolloutConfig(Section):
     hosts: HostConfig = HostConfig()
     program: ProgramConfig = ProgramConfig()
     snapshots: SnapshotConfig = SnapshotConfig()
+    guidance: GuidanceConfig = GuidanceConfig()
+    summary: SummaryConfig = SummaryConfig()
     options: dict[str, dict[str, object]] = Field(default_factory=dict)
 
     @field_validator("run")
@@ -229,6 +282,23 @@ class RolloutConfig(Section):
             )
         return self
 
+    @model_validator(mode="after")
+    def _who_sums_up(self) -> RolloutConfig:
+        if self.summary.at is not None and self.policy == "model" and self.agent.startswith(PROGRAM):
+            raise ValueError("summary: a program keeps its own conversation; it is for the agents tools and react")
+        return self
+
+    @property
+    def summary_at(self) -> int | None:
+        """Tokens the policy's context may have before it sums up; None where it does not."""
+        return self.summary.threshold(self.model) if self.policy == "model" else None
+
+    @model_validator(mode="after")
+    def _who_waits(self) -> RolloutConfig:
+        if self.guidance.wanted and not self.heeds:
+            raise ValueError("guidance: agents that are programs, and episodes on Ray, do not hear people")
+        return self
+
     @property
     def command(self) -> tuple[str, ...]:
         """The command of an agent that is a program; empty for the others."""
@@ -257,4 +327,6 @@ class RolloutConfig(Section):
             decisive["renderer"] = self.renderer
         if self.slips:
             decisive["slips"] = self.slips
+        if self.summary_at is not None:
+            decisive["summary"] = {**self.summary.model_dump(mode="json"), "at": self.summary_at}
         return digest(repr(sorted(decisive.items())))

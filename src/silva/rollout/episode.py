@@ -21,9 +21,15 @@ from silva.redact import redact
 from silva.rollout.agent import Agent, Turn, View
 from silva.rollout.branching.keeper import Keeper
 from silva.rollout.config import RolloutConfig
-from silva.rollout.guided import REFUSED, Guidance, Guided
+from silva.rollout.guided import Guidance, Guided
+from silva.rollout.guided_approval import Approval
+from silva.rollout.guided_nodes import ASKED, REFUSED, REFUSES
+from silva.rollout.guided_return import WentBack
 from silva.rollout.path import Diverged, Path
 from silva.rollout.slots import Slot
+from silva.rollout.summarising import Summarising
+from silva.rollout.summary import context, in_force
+from silva.rollout.watching import Watching
 from silva.tree import (
     Boundary,
     Failure,
@@ -50,7 +56,7 @@ SEEDS = 1 << 31
 
 class Episode:
     """Grows one attempt at one slot. `overdrawn` tells, before each turn, whether the run's budget is spent;
-    `guidance`, where given, what people say."""
+    `guidance`, where given, what people say, and `heard` which words of it were heard before."""
 
     def __init__(
         self,
@@ -59,6 +65,7 @@ class Episode:
         path: Path,
         overdrawn: Callable[[], Failure | None],
         guidance: Guidance | None = None,
+        heard: frozenset[str] = frozenset(),
     ) -> None:
         self._config = config
         self._slot = slot
@@ -67,7 +74,12 @@ class Episode:
         self._images: dict[str, bytes] = {}
         self._keeper = Keeper(config.snapshots) if config.snapshots.wanted else None
         self.id = trajectory_id(config.run, slot.task.id, slot.index, slot.attempt)
-        self._guided = Guided(guidance, path, config.run, self.id, slot.task.id) if guidance is not None else None
+        self._guided = Guided(guidance, path, config.run, slot, heard) if guidance is not None else None
+        self._approval = Approval(config) if guidance is not None and config.guidance.wanted else None
+        self._left = 0  # attempts at the place that were left because a person went back
+        self._watching = guidance if isinstance(guidance, Watching) else None
+        at = config.summary_at
+        self._summarising = Summarising(config.summary, at, path) if at is not None else None
         self._limit = 0
         self._sampling_seed = int(digest(str(config.seed), slot.task.id, str(slot.index))[:8], 16)
 
@@ -82,6 +94,8 @@ class Episode:
         except TimeoutError:
             seconds = self._config.deadlines.episode
             outcome = failed(Boundary.BUDGET, "budget.episode_time", f"episode took longer than {seconds:g} s")
+        except WentBack:
+            outcome = Outcome(status=Status.TRUNCATED)
         except Ended as ended:
             outcome = Outcome(status=Status.FAILED, failure=ended.failure)
         except EnvError as error:
@@ -112,6 +126,9 @@ class Episode:
             if self._keeper is not None and self._keeper.after(path.turns, observation):
                 await self._keeper.keep(env, path, blobs)
             await path.durable()
+        self._show()
+        if self._guided is not None:
+            self._guided.last_words()
         evaluation, _ = await _timed(env.evaluate())
         cut = truncated or observation.truncated
         return Outcome(
@@ -137,13 +154,22 @@ class Episode:
             remembered = path.remembered
             if remembered is not None:
                 path.remember(remembered)
-                if REFUSED in remembered.attributes:
+                behind = path.followed
+                if REFUSED in remembered.attributes or (behind is not None and REFUSES in behind.attributes):
                     continue
-                return remembered.message
+                if ASKED not in remembered.attributes or behind is not None or self._approval is None:
+                    return remembered.message
+                decided = await self._decided()
+                if decided is None:
+                    continue
+                return decided
+            if self._summarising is not None and self._overdrawn_here() is None:
+                await self._summarising.attend(agent, self._view)
+            self._show()
             if self._guided is not None:
                 await self._guided.attend(self._put_off)
-                if self._guided.stopped is not None:
-                    return None
+            if self._guided is not None and self._guided.stopped is not None:
+                return None
             turn, started = await self._asked(agent)
             if turn is None:
                 return None
@@ -151,12 +177,42 @@ class Episode:
             if refused is None or self._guided is None:
                 if self._keeper is not None and self._keeper.before(turn):
                     await self._keeper.keep(env, path, blobs)
-                path.act(turn, started)
-                return turn.message
-            path.act(msgspec.structs.replace(turn, attributes={**turn.attributes, REFUSED: refused.by}), started)
+                asked = self._approval.reasons(turn.message) if self._approval is not None else ()
+                if not asked:
+                    path.act(turn, started)
+                    return turn.message
+                path.act(msgspec.structs.replace(turn, attributes={**turn.attributes, ASKED: list(asked)}), started)
+                decided = await self._decided()
+                if decided is None:
+                    continue
+                return decided
+            turn = msgspec.structs.replace(turn, attributes={**turn.attributes, REFUSED: refused.by})
+            path.act(turn, started, hold=True)
             self._guided.refuse(refused)
+            path.send()
             await path.durable()
         return None
+
+    async def _decided(self) -> Message | None:
+        """What is done in the place of the last action on the path, which waits; None where nothing is."""
+        path, guided = self._path, self._guided
+        assert guided is not None
+        await path.durable()
+        said = await guided.decide(path.walk[-1], self._put_off)
+        if said is None:
+            return None  # somebody ends the episode
+        if said.kind == "edit":
+            return guided.edited(said)
+        action = path.walk[-1].message
+        if said.kind == "approve":
+            guided.approved(said)
+            return action
+        guided.refuse(said)
+        return None
+
+    def _show(self) -> None:
+        if self._watching is not None:
+            self._watching.watch(self.id, self._slot.task.id, self._path.walk)
 
     def _put_off(self, seconds: float) -> None:
         """The deadline waits with an episode that is paused."""
@@ -167,21 +223,12 @@ class Episode:
     async def _asked(self, agent: Agent) -> tuple[Turn | None, float]:
         """The agent's next turn, and when it was begun; None when the model's context is full."""
         path = self._path
-        spent = self._overdrawn() or self._episode_overdrawn()
+        spent = self._overdrawn_here()
         if spent is not None:
             raise Ended(spent)
         started = time.time()
         try:
-            turn = await agent.act(
-                View(
-                    messages=tuple(path.messages),
-                    tools=path.tools,
-                    sampling=self._sampling(path.turns),
-                    deadline=self._config.deadlines.model,
-                    session=self.id,
-                    images=self._images,
-                )
-            )
+            turn = await agent.act(self._view(context(path.walk, in_force(path.walk, path.summaries))))
         except ModelError as error:
             path.waited(time.time() - started)
             if error.kind == "context_length" and path.turns:
@@ -189,8 +236,23 @@ class Episode:
             raise
         return turn, started
 
+    def _view(self, messages: tuple[Message, ...]) -> View:
+        return View(
+            messages=messages,
+            tools=self._path.tools,
+            sampling=self._sampling(self._path.turns),
+            deadline=self._config.deadlines.model,
+            session=self.id,
+            images=self._images,
+        )
+
+    def _overdrawn_here(self) -> Failure | None:
+        return self._overdrawn() or self._episode_overdrawn()
+
     def _attributes(self) -> dict[str, Any]:
         """What the trajectory's record says besides."""
+        if self._guided is not None and self._guided.returning is not None:
+            return self._guided.returning.attributes()
         stopped = self._guided.stopped if self._guided is not None else None
         return {} if stopped is None else {"stopped": {"by": stopped.by, "why": stopped.why or stopped.text}}
 
@@ -229,6 +291,13 @@ class Episode:
             logprobs=wanted.logprobs,
         )
 
+    def _again(self, failure: Failure | None) -> bool:
+        """Whether another attempt at the place follows this one."""
+        if self._guided is not None and self._guided.returning is not None:
+            return True
+        tried = self._slot.attempt - self._left
+        return bool(failure and failure.retryable and tried < self._config.retries)
+
     def _record(self, outcome: Outcome, started: float, seconds: float) -> Trajectory:
         path, slot, config = self._path, self._slot, self._config
         failure = outcome.failure
@@ -256,8 +325,8 @@ class Episode:
             usage=msgspec.structs.replace(path.usage, silva_seconds=max(0.0, seconds - waited)),
             started=started,
             finished=time.time(),
-            attributes=self._attributes(),
-            superseded=bool(failure and failure.retryable and slot.attempt < config.retries),
+            attributes={**self._attributes(), **(self._summarising.attributes() if self._summarising else {})},
+            superseded=self._again(failure),
         )
 
 

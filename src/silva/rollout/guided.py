@@ -4,10 +4,13 @@
           ├▶ pause, resume ─▶ the next turn waits; the episode's deadline waits with it
           ├▶ stop ──────────▶ the episode ends here, and is evaluated as it stands
           ├▶ forbid, allow ─▶ an action that matches is not taken; the agent is told by whom
-          └▶ good, bad ─────▶ a label on a turn's node
+          ├▶ good, bad ─────▶ a label on a turn's node
+          ├▶ approve, reject, edit ─▶ what is done with the action that waits (`silva.rollout.guided_approval`)
+          └▶ back, edit ────▶ the episode is left, and goes on from an earlier turn (`silva.rollout.guided_return`)
 
 A turn under way is never interrupted. Everything said is recorded as supervision by its source *person*; what a resumed
-episode finds recorded is not said again, but what is forbidden stays so, and a pause lasts.
+episode finds recorded is not said again, but what is forbidden stays so, and a pause lasts. Of two orders that
+contradict each other the later counts; both are recorded.
 """
 
 from __future__ import annotations
@@ -15,19 +18,21 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
+from silva.rollout.guided_nodes import ASKED, INSTEAD_OF, REFUSED, REFUSES, WORDS
+from silva.rollout.guided_return import Return, WentBack
 from silva.rollout.path import Path
-from silva.tree import Author, Message, Supervision, digest, tool_result, user
+from silva.rollout.slots import Slot
+from silva.tree import Author, Message, Node, Supervision, digest, tool_result, trajectory_id, user
 
-REFUSED = "refused"
-"""The attribute of a policy node whose action was not taken; it holds who forbade it."""
-
-WORDS = "words"
-"""The attribute of a person's node: the ids of the supervision that records its words."""
+__all__ = ["REFUSED", "WORDS", "Guidance", "Guided", "Said"]
 
 LISTENING = 0.1
 """Seconds between looks for words while an episode waits."""
+
+MOST_AT_ONCE = 200_000
+"""Characters of words delivered before one turn; what is beyond waits for the next."""
 
 
 class Said(Protocol):
@@ -48,14 +53,21 @@ class Said(Protocol):
     @property
     def turn(self) -> int: ...
     @property
+    def node(self) -> str: ...
+    @property
     def pattern(self) -> str: ...
+    @property
+    def taken(self) -> Message | None:
+        """The action to take, of words that give one."""
+        ...
 
 
 class Guidance(Protocol):
-    """Where an episode hears what is said."""
+    """Where an episode hears what is said, and tells what became of it."""
 
-    def hear(self, trajectory_id: str, task_id: str) -> Sequence[Said]:
-        """What was said to it since it was last asked; everything at first. Costs next to nothing where nothing was.
+    def hear(self, trajectory_id: str, task_id: str, formerly: Sequence[str] = ()) -> Sequence[Said]:
+        """What was said to it, or to earlier attempts at its place (`formerly`), since it was last asked; everything at
+        first. Costs next to nothing where nothing was.
 
         Raises:
             StoreError: what was said cannot be read.
@@ -66,19 +78,45 @@ class Guidance(Protocol):
         """Whether the lake had a supervision of this id when the run began."""
         ...
 
+    def tell(self, kind: str, **facts: Any) -> None:
+        """Let people know: an agent waits, a word was heard, one could not be followed (`silva.guide.Event`).
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        ...
+
 
 class Guided:
-    """One episode's ear."""
+    """One episode's ear.
 
-    def __init__(self, guidance: Guidance, path: Path, run_id: str, trajectory_id: str, task_id: str) -> None:
+    Args:
+        guidance: where it listens.
+        path: what the episode grows.
+        run_id: of the run.
+        slot: the episode's place; its earlier attempts' words are meant for it too.
+        heard: ids of words that were heard before a person went back.
+    """
+
+    def __init__(
+        self, guidance: Guidance, path: Path, run_id: str, slot: Slot, heard: frozenset[str] = frozenset()
+    ) -> None:
         self._guidance = guidance
         self._path = path
         self._run_id = run_id
-        self._trajectory_id = trajectory_id
-        self._task_id = task_id
+        self._slot = slot
+        self._task_id = slot.task.id
+        names = [trajectory_id(run_id, slot.task.id, slot.index, attempt) for attempt in range(slot.attempt + 1)]
+        self._trajectory_id, self._formerly = names[-1], tuple(names[:-1])
+        self._before = heard
+        self._heard = set(heard)
         self._forbidden: dict[str, tuple[re.Pattern[str], Said]] = {}
         self._paused = False
+        self._undelivered: list[Said] = []
+        self._waiting: Node | None = None
+        self._decision: Said | None = None
         self.stopped: Said | None = None
+        self.returning: Return | None = None
 
     async def attend(self, waited: Callable[[float], None]) -> None:
         """Take in what was said, and wait while the episode is paused.
@@ -87,17 +125,83 @@ class Guided:
             waited: told, again and again, how many more seconds the episode has been paused.
 
         Raises:
+            WentBack: a person goes back to an earlier turn.
             StoreError: what was said cannot be read.
         """
-        words = self._take()
-        clock = asyncio.get_running_loop().time
+        self._take()
         while self._paused and self.stopped is None:
-            began = clock()
-            await asyncio.sleep(LISTENING)
-            waited(clock() - began)
-            words += self._take()
-        if words:
-            self._deliver(words)
+            await self._listen(waited)
+        if self._undelivered and self.stopped is None:
+            self._deliver()
+
+    def last_words(self) -> None:
+        """Take in what was said during the last turn. Words for the agent come too late; they are kept all the same.
+
+        Raises:
+            WentBack, StoreError: as `attend`.
+        """
+        self._take()
+        words, self._undelivered = self._undelivered, []
+        leaf = self._path.leaf
+        for said in words:
+            if leaf is not None:
+                self._path.note(self._record(said, leaf.id, "note", said.text))
+            self._undone(said, "the episode was over")
+
+    async def decide(self, action: Node, waited: Callable[[float], None]) -> Said | None:
+        """Wait until a person decides on an action that stands last on the path; None when the episode is stopped.
+
+        Args:
+            action: the agent's, durable.
+            waited: as in `attend`.
+
+        Raises:
+            WentBack, StoreError: as `attend`.
+        """
+        self._waiting, self._decision, told = action, None, False
+        try:
+            self._take()
+            while self.stopped is None and (self._decision is None or self._paused):
+                if not told and self._decision is None:
+                    self._tell("waiting", node_id=action.id, **_shown(action))
+                    told = True
+                await self._listen(waited)
+        finally:
+            ending = self.returning or self.stopped or self._decision
+            if ending is not None:
+                self._tell("decided", node_id=action.id, by=ending.by, text=ending.kind)
+            self._waiting = None
+        if self.stopped is not None:
+            self._not_done(action, f"{self.stopped.by}, who watches this run, ended it")
+            return None
+        return self._decision
+
+    def approved(self, said: Said) -> None:
+        """Keep who approved the last action on the path."""
+        action = self._path.walk[-1]
+        self._follow(said, self._record(said, action.id, "note", said.why or said.text or "approved"))
+
+    def edited(self, said: Said) -> Message:
+        """Put a person's action in the place of the last on the path, which was not taken; return it."""
+        message = said.taken
+        assert message is not None, "an edit has an action"
+        action = self._path.set_aside()
+        self._path.note(self._record(said, action.id, "mask", said.why or "another action was taken instead"))
+        self.take_for(said, message, action.id)
+        return message
+
+    def take_for(self, said: Said | Return, message: Message, instead_of: str) -> Node:
+        """Take a person's action."""
+        facts: dict[str, object] = {"word": said.id, "by": said.by, INSTEAD_OF: instead_of}
+        node = self._path.act_for(message, facts)
+        self._follow(said, self._record(said, node.id, "note", said.why or "taken by a person", once=node.id), node.id)
+        self._path.send()
+        return node
+
+    def begin_again(self, back: Return) -> None:
+        """Deliver the words that came with going back, once."""
+        if back.text and not self._guidance.recorded(self._id(back)):
+            self._interject([back])
 
     def refusal(self, message: Message) -> Said | None:
         """Who forbade the action, if somebody did."""
@@ -112,23 +216,48 @@ class Guided:
         action = path.leaf
         assert action is not None and action.author is Author.POLICY
         why = f": {said.why}" if said.why else ""
-        text = f"Not done. {said.by}, who watches this run, forbids actions that match {said.pattern!r}{why}."
-        path.note(self._record(said, action.id, "mask", f"forbidden: {said.pattern}", once=action.id))
+        if said.kind == "forbid":
+            text = f"{said.by}, who watches this run, forbids actions that match {said.pattern!r}{why}"
+            path.note(self._record(said, action.id, "mask", f"forbidden: {said.pattern}", once=action.id))
+        else:
+            text = f"{said.by}, who watches this run, rejected this action{why}"
+            self._follow(said, self._record(said, action.id, "mask", said.why or "rejected"), action.id)
+        self._not_done(action, text)
+
+    def _not_done(self, action: Node, why: str) -> None:
+        """Answer an action that was not taken, in the environment's place."""
+        text = f"Not done. {why}."
         calls = action.message.tool_calls
         for message in [tool_result(call.id, text, call.name) for call in calls] or [user(text)]:
-            path.interject(message)
+            self._path.interject(message, {REFUSES: action.id})
 
-    def _take(self) -> list[Said]:
-        words: list[Said] = []
-        for said in self._guidance.hear(self._trajectory_id, self._task_id):
-            known = self._guidance.recorded(self._id(said))
+    async def _listen(self, waited: Callable[[float], None]) -> None:
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        await asyncio.sleep(LISTENING)
+        waited(clock() - began)
+        self._take()
+
+    def _take(self) -> None:
+        for said in self._guidance.hear(self._trajectory_id, self._task_id, self._formerly):
+            before = said.id in self._before
+            known = before or self._guidance.recorded(self._id(said))
+            if known:
+                self._heard.add(said.id)
+            if said.node and self._formerly and not self._path.turn_of(said.node):
+                continue  # about an action of an attempt that has ended
             if said.kind == "say":
-                words += [] if known else [said]
-                continue
-            self._obey(said)
-            if not known:
-                self._note(said)
-        return words
+                self._undelivered += [] if known else [said]
+            elif said.kind in ("approve", "reject") or (said.kind == "edit" and self._is_waited_for(said)):
+                if not known:
+                    self._decide(said)
+            elif said.kind in ("back", "edit"):
+                if not known:
+                    self._go_back(said)
+            elif not (before and said.kind == "stop"):
+                self._obey(said)
+                if not known:
+                    self._note(said)
 
     def _obey(self, said: Said) -> None:
         if said.kind in ("pause", "resume"):
@@ -140,30 +269,114 @@ class Guided:
         elif said.kind == "allow":
             self._forbidden.pop(said.pattern, None)
 
+    def _is_waited_for(self, said: Said) -> bool:
+        action = self._waiting
+        named = said.node in ("", action.id) if action is not None else False
+        return named and said.turn in (0, self._path.turns)
+
+    def _decide(self, said: Said) -> None:
+        if not self._is_waited_for(said):
+            self._refrain(said, "no action waits for approval" + (" at that turn" if self._waiting else ""))
+        elif self._decision is not None:
+            self._refrain(said, f"{self._decision.by} had decided: {self._decision.kind}")
+        else:
+            self._decision = said
+
+    def _go_back(self, said: Said) -> None:
+        path = self._path
+        turn = path.turn_of(said.node) if said.node else said.turn or path.turns
+        action = path.action(turn) if turn else None
+        if action is None or action.parent_id is None:
+            self._refrain(said, self._no_turn(said.turn))
+            return
+        self._follow(said, self._record(said, action.id, "mask", said.why or f"went back to turn {turn}"), action.id)
+        taken = said.taken
+        back = Return(
+            turn=turn,
+            node=action.parent_id,
+            instead_of=action.id,
+            word=said.id,
+            kind=said.kind,
+            by=said.by,
+            at=said.at,
+            why=said.why,
+            text=said.text,
+            action=taken,
+            heard=tuple(sorted(self._heard)),
+        )
+        self.returning, self.stopped = back, None
+        if self._waiting is not None:
+            self._not_done(self._waiting, f"{said.by}, who watches this run, went back to turn {turn}")
+        self._tell("back", turn=turn, node_id=action.id, by=said.by, word=said.id, text=said.why)
+        raise WentBack
+
     def _note(self, said: Said) -> None:
         path = self._path
         assert path.leaf is not None
         if said.kind in ("good", "bad"):
             node = path.action(said.turn)
-            if node is not None:
-                path.note(self._record(said, node.id, "good" if said.kind == "good" else "bad", said.why or said.text))
+            if node is None:
+                self._refrain(said, self._no_turn(said.turn))
                 return
-        path.note(self._record(said, path.leaf.id, "note", said.text or said.why))
+            verdict = "good" if said.kind == "good" else "bad"
+            self._follow(said, self._record(said, node.id, verdict, said.why or said.text), node.id)
+            return
+        self._follow(said, self._record(said, path.leaf.id, "note", said.text or said.why), path.leaf.id)
 
-    def _deliver(self, words: Sequence[Said]) -> None:
+    def _no_turn(self, turn: int) -> str:
+        taken = self._path.turns
+        return f"turn {turn} has not been taken: there are {taken}" if taken and turn else "no turn has been taken yet"
+
+    def _deliver(self) -> None:
+        size, many = 0, 0
+        for many, said in enumerate(self._undelivered, 1):  # noqa: B007 - read after the loop
+            size += len(said.text)
+            if size >= MOST_AT_ONCE:
+                break
+        words, self._undelivered = self._undelivered[:many], self._undelivered[many:]
+        self._interject(words)
+
+    def _interject(self, words: Sequence[Said | Return]) -> None:
         text = "\n\n".join(f"[{said.by}, a person who watches this run, says:]\n{said.text}" for said in words)
         node = self._path.interject(user(text), {WORDS: [self._id(said) for said in words]})
         for said in words:
-            self._path.note(self._record(said, node.id, "note", said.text))
+            self._follow(said, self._record(said, node.id, "note", said.text), node.id)
 
-    def _id(self, said: Said, once: str = "") -> str:
+    def _follow(self, said: Said | Return, record: Supervision, node_id: str = "") -> None:
+        """Keep that a word was heard, and let people know."""
+        self._heard.add(said.id)
+        self._path.note(record)
+        self._tell("heard", word=said.id, by=said.by, text=said.kind, node_id=node_id or record.node_id)
+
+    def _refrain(self, said: Said, reason: str) -> None:
+        """Keep a word that cannot be followed, and why."""
+        leaf = self._path.leaf
+        if leaf is not None:
+            self._path.note(self._record(said, leaf.id, "note", f"not done: {reason}"))
+        self._undone(said, reason)
+
+    def _undone(self, said: Said, reason: str) -> None:
+        self._heard.add(said.id)
+        self._tell("undone", word=said.id, by=said.by, text=reason)
+
+    def _tell(self, kind: str, **facts: Any) -> None:
+        slot = self._slot
+        named = {"trajectory_id": self._trajectory_id, "task_id": self._task_id, "index": slot.index}
+        self._guidance.tell(kind, **{**named, "attempt": slot.attempt, "turn": self._path.turns, **facts})
+
+    def _id(self, said: Said | Return, once: str = "") -> str:
         return digest("word", said.id, self._trajectory_id, once)
 
     def _record(
-        self, said: Said, node_id: str, verdict: Literal["good", "bad", "mask", "note"], reason: str, once: str = ""
+        self,
+        said: Said | Return,
+        node_id: str,
+        verdict: Literal["good", "bad", "mask", "note"],
+        reason: str,
+        once: str = "",
     ) -> Supervision:
         facts: dict[str, object] = {"word": said.id, "kind": said.kind, "trajectory": self._trajectory_id}
-        facts |= {name: value for name in ("why", "turn", "pattern") if (value := getattr(said, name))}
+        facts |= {name: value for name in ("why", "turn", "pattern") if (value := getattr(said, name, None))}
         return Supervision(
             id=self._id(said, once),
             node_id=node_id,
@@ -175,3 +388,10 @@ class Guided:
             at=said.at,
             attributes=facts,
         )
+
+
+def _shown(action: Node) -> dict[str, Any]:
+    """An action that waits, as people are told of it."""
+    message = action.message
+    lines = [message.text, *(f"{call.name}({call.arguments})" for call in message.tool_calls)]
+    return {"action": "\n".join(filter(None, lines)), "reasons": tuple(action.attributes.get(ASKED, ()))}

@@ -22,6 +22,8 @@ import msgspec
 
 from silva.envs.protocol import Observation
 from silva.rollout.agent import Turn
+from silva.rollout.guided_nodes import INSTEAD_OF, takes_turn
+from silva.rollout.summary import made_at
 from silva.tree import (
     NO_USAGE,
     AnyRecord,
@@ -34,7 +36,7 @@ from silva.tree import (
     added,
     node_id,
 )
-from silva.tree.exact import COMPLETION, RESTART, seen_after
+from silva.tree.exact import COMPLETION, RESTART, seen_after, seen_ids
 
 
 class Journal(Protocol):
@@ -63,13 +65,21 @@ class Path:
         self._tree_id = tree_id
         self._slot = slot
         self._written = written
-        self._stored = sorted(stored, key=lambda node: node.depth)
+        stored = tuple(stored)
+        replaced = {str(node.attributes[INSTEAD_OF]) for node in stored if INSTEAD_OF in node.attributes}
+        self._set_aside = {node.id: node for node in stored if node.id in replaced}
+        self._stored = sorted(
+            (node for node in stored if node.author is not Author.SUMMARISER and node.id not in replaced),
+            key=lambda n: n.depth,
+        )
+        self.summaries = made_at(node for node in stored if node.author is Author.SUMMARISER)
         self._stored_at = {node.depth: node for node in self._stored}
         self._pending: list[AnyRecord] = []
         self._in_flight: asyncio.Future[None] | None = None
         self._seen: list[int] | None = []
         self._actions: list[Node] = []
         self.messages: list[Message] = []
+        self.walk: list[Node] = []
         self.tools: tuple[Tool, ...] = ()
         self.leaf: Node | None = None
         self.turns = 0
@@ -78,9 +88,14 @@ class Path:
 
     @property
     def remembered(self) -> Node | None:
-        """The stored policy node that comes next, if this path is being resumed and has one."""
+        """The stored action that comes next, if this path is being resumed and has one."""
         node = self._stored_at.get(len(self.messages))
-        return node if node is not None and node.author is Author.POLICY else None
+        return node if node is not None and takes_turn(node) else None
+
+    @property
+    def followed(self) -> Node | None:
+        """The stored node that comes next, whoever wrote it."""
+        return self._stored_at.get(len(self.messages))
 
     def observe(self, observation: Observation, seconds: float) -> None:
         """Add what the environment said. `seconds` is how long it took.
@@ -115,8 +130,9 @@ class Path:
             self.reward += observation.reward
         self.usage = self.usage + Usage(env_seconds=seconds)
 
-    def act(self, turn: Turn, started: float) -> None:
-        """Add the policy's turn and send it, with what is pending, on its way to the journal."""
+    def act(self, turn: Turn, started: float, *, hold: bool = False) -> None:
+        """Add the policy's turn and send it, with what is pending, on its way to the journal; `hold` leaves it pending
+        until `send`, for what must not be kept without it."""
         tokens, attributes = self._exact_tokens(turn)
         node = self._node(
             Author.POLICY,
@@ -135,7 +151,25 @@ class Path:
         self._advance(node)
         self.turns += 1
         self.usage = self.usage + turn.usage
-        self._send()
+        if not hold:
+            self.send()
+
+    def act_for(self, message: Message, attributes: dict[str, object]) -> Node:
+        """Add an action that a person takes in the policy's place; it stays pending until `send`."""
+        node = self.interject(message, attributes)
+        self.turns += 1
+        return node
+
+    def set_aside(self) -> Node:
+        """Step back over the last action, which was never taken: it stays in the tree, beside what comes in its place.
+        What it cost stays counted."""
+        action = self.walk.pop()
+        self.messages.pop()
+        self._actions.pop()
+        self.turns -= 1
+        self.leaf = self.walk[-1] if self.walk else None
+        self._seen = seen_ids(self.walk)
+        return action
 
     def take_up(self, walk: Iterable[Node]) -> None:
         """Begin in the middle: the nodes of another walk, root first, are what has been said so far. They cost this
@@ -145,7 +179,7 @@ class Path:
             self._advance(node)
             if node.tools is not None:
                 self.tools = node.tools
-            self.turns += node.author is Author.POLICY
+            self.turns += takes_turn(node)
             self.reward += node.reward or 0.0
 
     def interject(self, message: Message, attributes: dict[str, object] | None = None) -> Node:
@@ -159,7 +193,7 @@ class Path:
 
     def recall_words(self) -> None:
         """Take again what people said here before this path was cut off."""
-        while (node := self._stored_at.get(len(self.messages))) is not None and node.author is Author.PERSON:
+        while (node := self.followed) is not None and node.author is Author.PERSON and not takes_turn(node):
             self._advance(node)
 
     def note(self, record: AnyRecord) -> None:
@@ -167,8 +201,12 @@ class Path:
         self._pending.append(record)
 
     def action(self, turn: int) -> Node | None:
-        """The policy's node of a turn, from 1; 0 is the last. None where there is none."""
+        """The action of a turn, from 1; 0 is the last. None where there is none."""
         return self._actions[turn - 1] if 0 <= turn <= len(self._actions) and self._actions else None
+
+    def turn_of(self, node_id: str) -> int:
+        """Which turn an action is, from 1; 0 where it is none of this walk."""
+        return next((turn for turn, node in enumerate(self._actions, 1) if node.id == node_id), 0)
 
     @property
     def markable(self) -> bool:
@@ -188,13 +226,56 @@ class Path:
         marked = msgspec.structs.replace(
             self.leaf, snapshot_id=snapshot_id, attributes={**self.leaf.attributes, **attributes}
         )
-        self._pending[-1] = self.leaf = marked
+        self._pending[-1] = self.walk[-1] = self.leaf = marked
 
     def remember(self, node: Node) -> None:
         """Take a stored turn again, without asking the model."""
         self._advance(node)
         self.turns += 1
         self.usage = self.usage + node.usage
+        aside = self._set_aside.get(str(node.attributes.get(INSTEAD_OF)))
+        if aside is not None:
+            self.usage = self.usage + aside.usage
+
+    async def summarise(self, end: int, turn: Turn, started: float, attributes: dict[str, object]) -> None:
+        """Add a summary of the first `end` nodes as a branch behind them. It is durable on return, or, where what it
+        stands behind is not yet, travels with the next turn."""
+        behind = self.walk[end - 1]
+        tokens, told = turn.tokens, {}
+        if tokens is not None and turn.prompt_ids:
+            tokens, restart = added(seen_ids(self.walk[:end]), turn.prompt_ids, tokens)
+            told = {"tokens": RESTART} if restart else {}
+        elif tokens is not None:
+            told = {"tokens": COMPLETION}
+        node = self._node(
+            Author.SUMMARISER,
+            turn.message,
+            self._slot,
+            behind=behind,
+            tokens=tokens,
+            model=turn.model,
+            policy_version=turn.policy_version,
+            finish_reason=turn.finish_reason,
+            usage=turn.usage,
+            started=started,
+            attributes={**turn.attributes, **attributes, **told},
+        )
+        self.summaries.update(made_at([node]))
+        self.usage = self.usage + turn.usage
+        if node.id in self._written:
+            return
+        self._written.add(node.id)
+        if any(record is behind for record in self._pending):
+            self._pending.append(node)
+            return
+        await self.durable()
+        self._in_flight = self._store.submit([node])
+        await self.durable()
+
+    @property
+    def seen(self) -> int | None:
+        """How many ids the model had seen and drawn after the last turn; None where they are not known."""
+        return None if self._seen is None else len(self._seen)
 
     def waited(self, seconds: float) -> None:
         """Count time spent on a model that gave no turn."""
@@ -214,17 +295,21 @@ class Path:
         """Write what is pending and `records`, and wait until all of it is on disk."""
         self._pending.extend(records)
         await self.durable()
-        self._send()
+        self.send()
         await self.durable()
 
-    def _send(self) -> None:
+    def send(self) -> None:
+        """Send what is pending on its way to the journal, as one append."""
         if self._pending:
             batch, self._pending = self._pending, []
             self._in_flight = self._store.submit(batch)
 
     def _advance(self, node: Node) -> None:
         self.messages.append(node.message)
-        if node.author is Author.POLICY:
+        self.walk.append(node)
+        if node.id in self.summaries:
+            self.usage = self.usage + self.summaries[node.id].usage
+        if takes_turn(node):
             self._actions.append(node)
         self.leaf = node
         self._seen = seen_after(self._seen, node)
@@ -237,15 +322,17 @@ class Path:
         *,
         tools: tuple[Tool, ...] | None = None,
         started: float | None = None,
+        behind: Node | None = None,
         **fields: object,
     ) -> Node:
-        parent = self.leaf.id if self.leaf else None
+        above = behind or self.leaf
+        parent = above.id if above else None
         return Node(
             id=node_id(self._tree_id, parent, author, message, tools, slot),
             run_id=self._run_id,
             tree_id=self._tree_id,
             parent_id=parent,
-            depth=len(self.messages),
+            depth=0 if above is None else above.depth + 1,
             author=author,
             message=message,
             slot=slot,

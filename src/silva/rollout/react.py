@@ -34,6 +34,11 @@ class ReActAgent:
         completion = await self._model.complete(request_of(view, render(view.messages, view.tools), (), sampling))
         return turn_of(completion, parse(completion.message, len(view.messages)))
 
+    async def summarise(self, view: View, asked: str) -> Turn:
+        """Ask the model once more, for words instead of an action."""
+        messages = render((*view.messages, user(asked)), view.tools)
+        return turn_of(await self._model.complete(request_of(view, messages, (), view.sampling)))
+
 
 def render(messages: tuple[Message, ...], tools: tuple[Tool, ...]) -> tuple[Message, ...]:
     """The conversation as a model without tool calls sees it: one system message, then user and assistant turns."""

@@ -3,8 +3,8 @@
     walk ─▶ reset ─▶ same opening? ─▶ step(stored action) ─▶ same answer? ─▶ … ─▶ Replayed (divergence or none)
 
 A stored turn is a policy node and the environment's nodes behind it. What an attacker wrote stands in the environment's
-place, so it is not compared; what a person, a summariser or a verifier added is passed over. Clocks and costs are not
-compared; messages, tools and rewards are.
+place, so it is not compared; what a person, a summariser or a verifier said is passed over, and an action that a person
+took is taken again. Clocks and costs are not compared; messages, tools and rewards are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from silva.envs.protocol import Observation
-from silva.rollout.guided import REFUSED
+from silva.rollout.guided_nodes import not_taken, takes_turn
 from silva.tree import Author, ImagePart, Message, Node, Record, Task, Tool
 
 
@@ -125,9 +125,10 @@ async def _taken_again(
 def _turns(walk: Sequence[Node]) -> tuple[list[Node], list[tuple[Node, list[Node]]]]:
     opening: list[Node] = []
     turns: list[tuple[Node, list[Node]]] = []
+    refused = not_taken(walk)
     for node in walk:
-        if node.author is Author.POLICY:
-            if REFUSED not in node.attributes:  # the environment never heard of it
+        if takes_turn(node):
+            if node.id not in refused:
                 turns.append((node, []))
         elif node.author in (Author.ENVIRONMENT, Author.ATTACKER):
             (turns[-1][1] if turns else opening).append(node)

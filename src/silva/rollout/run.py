@@ -84,6 +84,10 @@ async def run_rollout(config: RolloutConfig, *, resume: bool = False, hooks: Hoo
         StoreError: the lake cannot be opened or keeps nothing more.
     """
     hooks = hooks or Hooks()
+    if config.guidance.wanted and hooks.guidance is None:
+        raise UsageError(
+            "guidance: actions are to wait for approval, and nobody listens to people: give Hooks.guidance"
+        )
     registry = Registry.load()
     entries = {name: registry.entry(name) for name in config.env}
     with _seldom_collecting():

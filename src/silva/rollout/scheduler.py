@@ -17,6 +17,9 @@ from silva.rollout.agent import Agent
 from silva.rollout.config import RolloutConfig
 from silva.rollout.episode import Episode
 from silva.rollout.guided import Guidance
+from silva.rollout.guided_episode import ReturnedEpisode
+from silva.rollout.guided_nodes import BACK
+from silva.rollout.guided_return import start_of
 from silva.rollout.ledger import Ledger
 from silva.rollout.path import Journal, Path
 from silva.rollout.queue import FairQueue
@@ -164,9 +167,13 @@ class Scheduler:
             self._remembered.written[slot.tree_id],
             self._remembered.walk(slot),
         )
-        episode = Episode(self._config, slot, path, self._ledger.overdrawn, self._guidance)
+        given = (self._config, slot, path, self._ledger.overdrawn, self._guidance)
+        start = start_of(self._remembered, slot)
+        episode = Episode(*given) if start is None else ReturnedEpisode(*given, start)
         trajectory = await episode.run(self._lease(slot.env), self._agent_for, self._store)
         await path.finish(trajectory)
+        if BACK in trajectory.attributes:
+            self._remembered.leave(trajectory, [*path.walk, *path.summaries.values()])
         return trajectory
 
     async def _program(self, slot: Slot, doorway: Doorway) -> Trajectory:

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from silva.tree import Node, Record, Task, Trajectory, digest, slot, tree_id
+from silva.rollout.guided_nodes import BACK
+from silva.tree import Author, Node, Record, Task, Trajectory, digest, slot, tree_id
 
 
 class Slot(Record, frozen=True, kw_only=True):
@@ -65,13 +66,18 @@ class Remembered:
             elif not again:
                 self._closed.add(place)
             self.ended.append(trajectory)
+        self._left: dict[tuple[str, int], list[Trajectory]] = defaultdict(list)
+        for trajectory in sorted(self.ended, key=lambda each: each.attempt):
+            if BACK in trajectory.attributes:
+                self._left[trajectory.tree_id, trajectory.index].append(trajectory)
+        left = {(t.tree_id, t.slot) for each in self._left.values() for t in each}
         finished = {(t.tree_id, t.slot) for t in self.ended}
         self.written: dict[str, set[str]] = defaultdict(set)
         self._unfinished: dict[tuple[str, str], list[Node]] = defaultdict(list)
         self._shared: dict[str, dict[str, Node]] = defaultdict(dict)
         for node in nodes:
             self.written[node.tree_id].add(node.id)
-            if not node.slot:
+            if not node.slot or (node.tree_id, node.slot) in left:  # later attempts begin on what was left
                 self._shared[node.tree_id][node.id] = node
             elif (node.tree_id, node.slot) not in finished:
                 self._unfinished[node.tree_id, node.slot].append(node)
@@ -96,3 +102,26 @@ class Remembered:
             nodes.append(shared[parent])
             parent = shared[parent].parent_id
         return nodes
+
+    def leave(self, trajectory: Trajectory, nodes: Iterable[Node]) -> None:
+        """A person went back: the trajectory has ended, and the next attempt begins on its nodes."""
+        self._left[trajectory.tree_id, trajectory.index].append(trajectory)
+        self._shared[trajectory.tree_id].update({node.id: node for node in nodes})
+
+    def left(self, place: Slot) -> list[Trajectory]:
+        """Earlier attempts at a place that ended because a person went back, in order."""
+        return [each for each in self._left.get((place.tree_id, place.index), ()) if each.attempt < place.attempt]
+
+    def walk_to(self, tree_id: str, node_id: str) -> tuple[list[Node], list[Node]]:
+        """The nodes from the root to one that an attempt which was left passes through, and the summaries on the way.
+
+        Raises:
+            KeyError: it is not known here.
+        """
+        known = self._shared[tree_id]
+        walk = [known[node_id]]
+        while (parent := walk[-1].parent_id) is not None:
+            walk.append(known[parent])
+        passed = {node.id for node in walk}
+        sums = [each for each in known.values() if each.author is Author.SUMMARISER and each.parent_id in passed]
+        return walk[::-1], sums

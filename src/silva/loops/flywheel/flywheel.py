@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from filelock import FileLock, Timeout
 
@@ -35,6 +35,8 @@ class StageError(SilvaError):
 
 Watch = Callable[[Stage, Entry], None]
 
+L = TypeVar("L", bound=Loop)
+
 
 def turn(config: FlywheelConfig, watch: Watch = lambda stage, entry: None) -> Loop:
     """Begin a flywheel, or go on with the one in the configuration's folder, to its end.
@@ -48,18 +50,27 @@ def turn(config: FlywheelConfig, watch: Watch = lambda stage, entry: None) -> Lo
         StageError: a stage failed; what was done is kept.
         StoreError: the disk refused, or the ledger is damaged.
     """
-    with refusals(f"loop {config.folder}"):
-        make_folder(config.folder)
+    return drive(config.folder, lambda: Loop(config), watch)
+
+
+def drive(folder: Path, begin: Callable[[], L], watch: Watch = lambda stage, entry: None) -> L:
+    """Begin a loop of any kind in a folder, or go on with the one there, to its end.
+
+    Raises:
+        UsageError, StageError, StoreError: as `turn`.
+    """
+    with refusals(f"loop {folder}"):
+        make_folder(folder)
     try:
-        with FileLock(config.folder / LOCK).acquire(timeout=0):
-            loop = Loop(config)
+        with FileLock(folder / LOCK).acquire(timeout=0):
+            loop = begin()
             check(loop)
             loop.keep_config()
             for stage in loop.plan:
                 _one(loop, stage, watch)
             return loop
     except Timeout as error:
-        raise UsageError(f"folder {config.folder}: this loop is being run already; wait for it, or end it") from error
+        raise UsageError(f"folder {folder}: this loop is being run already; wait for it, or end it") from error
 
 
 def check(loop: Loop) -> None:
@@ -134,7 +145,7 @@ def _work(loop: Loop, stage: Stage) -> dict[str, Any]:
     source = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
     process = subprocess.Popen(
-        [sys.executable, "-m", "silva.loops.flywheel.worker", str(loop.folder), stage.name],
+        [sys.executable, "-m", loop.worker, str(loop.folder), stage.name],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**SHARED_CORES, **os.environ, "PYTHONPATH": path},

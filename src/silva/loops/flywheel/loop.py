@@ -9,7 +9,7 @@ FOLDER/loop.yaml       the configuration          FOLDER/sets/       data sets a
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import msgspec
 import yaml
@@ -28,7 +28,8 @@ REPORT = "report.html"
 
 
 class Loop:
-    """A flywheel with its folder.
+    """A flywheel with its folder. Other loops are kinds of it: `form` is their configuration, `worker` the module that
+    runs a stage of theirs, `command` what begins them.
 
     Args:
         config: of the loop.
@@ -37,15 +38,27 @@ class Loop:
         StoreError: its ledger is damaged.
     """
 
+    form: ClassVar[type[FlywheelConfig]] = FlywheelConfig
+    worker: ClassVar[str] = "silva.loops.flywheel.worker"
+    command: ClassVar[str] = "silva loop flywheel"
+
     def __init__(self, config: FlywheelConfig) -> None:
         self.config = config
         self.folder = config.folder
         self.lake = config.lake_location
-        self.plan = stages(config)
+        self.plan = self.stages()
         self.ledger = StageLedger(self.folder)
 
+    def stages(self) -> list[Stage]:
+        """Its plan."""
+        return stages(self.config)
+
+    def playing(self) -> dict[str, Any]:
+        """What its rollouts and measures are told besides, as fields of `RolloutConfig`."""
+        return {}
+
     @classmethod
-    def read(cls, folder: Path) -> Loop:
+    def read(cls, folder: Path) -> Self:
         """The loop of a folder.
 
         Raises:
@@ -54,11 +67,9 @@ class Loop:
         """
         try:
             said: Any = yaml.safe_load((folder / CONFIG).read_text(encoding="utf-8"))
-            config = FlywheelConfig.model_validate({**said, "folder": str(folder)})
+            config = cls.form.model_validate({**said, "folder": str(folder)})
         except FileNotFoundError as error:
-            raise UsageError(
-                f"folder {folder}: holds no loop (no {CONFIG}); begin one with silva loop flywheel"
-            ) from error
+            raise UsageError(f"folder {folder}: holds no loop (no {CONFIG}); begin one with {cls.command}") from error
         except (OSError, yaml.YAMLError, ValidationError, TypeError) as error:
             words = " ".join(str(error).split())[:200]
             raise StoreError(f"folder {folder}: {CONFIG} cannot be read ({words}); restore it from a copy") from error

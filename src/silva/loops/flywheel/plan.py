@@ -16,7 +16,7 @@ from silva.loops.flywheel.config import FlywheelConfig
 from silva.tree import Record, digest
 
 Kind: TypeAlias = Literal[
-    "base", "survey", "split", "measure", "rollout", "select", "train", "register", "judge", "prove", "report"
+    "base", "survey", "split", "measure", "rollout", "mask", "select", "train", "register", "judge", "prove", "report"
 ]
 
 

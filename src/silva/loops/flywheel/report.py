@@ -38,8 +38,13 @@ class Changed(Record, frozen=True, kw_only=True):
     right: Story
 
 
-def write(loop: Loop) -> Path:
+def write(loop: Loop, brand: str = "flywheel", guided: Sequence[Mapping[str, Any]] = ()) -> Path:
     """Write the report of a loop as far as it has come; return its file.
+
+    Args:
+        loop: whose.
+        brand: what kind of loop it is called.
+        guided: for each round what people said and what was masked (`silva.loops.apollo.report`).
 
     Raises:
         UsageError: the file cannot be written.
@@ -67,6 +72,8 @@ def write(loop: Loop) -> Path:
     verdict, repaired, broken = _changed(loop, base, head)
     page = environment.get_template("flywheel.html.j2").render(
         line=loop.config.line,
+        brand=brand,
+        guided=guided,
         env=loop.config.env,
         base=base,
         head=head,

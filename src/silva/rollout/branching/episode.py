@@ -16,7 +16,7 @@ import msgspec
 
 from silva.envs import EnvError, Observation
 from silva.errors import SilvaError, UsageError
-from silva.lake import Lake
+from silva.lake import Lake, field
 from silva.rollout.agent import Agent, Turn
 from silva.rollout.branching.restore import BranchDiverged, Restored, Restorer
 from silva.rollout.branching.shoots import KEY, Shoot
@@ -24,7 +24,8 @@ from silva.rollout.config import RolloutConfig
 from silva.rollout.episode import Ended, Episode
 from silva.rollout.path import Path
 from silva.rollout.slots import Slot
-from silva.tree import Boundary, Failure, ImagePart, Message, user
+from silva.rollout.summary import made_at
+from silva.tree import Author, Boundary, Failure, ImagePart, Message, Node, user
 
 
 class TurnsLeft:
@@ -66,6 +67,7 @@ class BranchEpisode(Episode):
     async def _begin(self, env: Any, blobs: Any) -> Observation:
         point = self._restorer.point
         self._path.take_up(point.walk)
+        self._path.summaries.update(await asyncio.to_thread(self._summaries))
         await self._load_images()
         try:
             self._restored = restored = await self._restorer.bring(env)
@@ -93,6 +95,13 @@ class BranchEpisode(Episode):
             return await super()._turn(agent, env, blobs)
         path.act(Turn(message=given, finish_reason="stop", attributes={KEY: "given"}), time.time())
         return given
+
+    def _summaries(self) -> dict[str, Node]:
+        """The summaries made along the walk, which the agent saw in its place."""
+        walk = {node.id for node in self._restorer.point.walk}
+        written = field("author") == Author.SUMMARISER.value
+        made = made_at(self._lake.nodes(tree_id=self._slot.tree_id, where=written))
+        return {at: node for at, node in made.items() if at in walk and node.parent_id in walk}
 
     async def _load_images(self) -> None:
         hashes = {

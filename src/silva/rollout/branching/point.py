@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from silva.errors import UsageError
 from silva.lake import Lake, field
+from silva.rollout.guided_nodes import takes_turn
 from silva.rollout.slots import slots
 from silva.tree import Author, Node, Run, Task, Trajectory, Tree, digest, tree_id
 
@@ -36,7 +37,7 @@ class Point:
     @property
     def turns(self) -> int:
         """Actions taken on the way."""
-        return sum(node.author is Author.POLICY for node in self.walk)
+        return sum(takes_turn(node) for node in self.walk)
 
 
 def find_node(lake: Lake, text: str) -> Node:
@@ -60,7 +61,7 @@ def find_node(lake: Lake, text: str) -> Node:
 
 def _turn(lake: Lake, name: str, place: str) -> Node:
     trajectory = lake.trajectory(name)
-    actions = [node for node in lake.walk(trajectory) if node.author is Author.POLICY]
+    actions = [node for node in lake.walk(trajectory) if takes_turn(node)]
     try:
         number = int(place)
         if number == 0 or not -len(actions) <= number <= len(actions):
@@ -91,12 +92,12 @@ def point_at(
     walk = list(tree.walk(node.id))
     replaced: Node | None = None
     if instead:
-        while walk and walk[-1].author is not Author.POLICY:
+        while walk and not takes_turn(walk[-1]):
             walk.pop()
         if not walk:
             raise UsageError(f"node {node.id[:12]}: no action stands at or above it, so there is none to replace")
         replaced = walk.pop()
-        while walk and walk[-1].author not in (Author.POLICY, *_ANSWERS):
+        while walk and not takes_turn(walk[-1]) and walk[-1].author not in _ANSWERS:
             walk.pop()  # what a person said before the action goes with it
     elif whole:
         _complete(tree, walk)

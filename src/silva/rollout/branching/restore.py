@@ -24,8 +24,9 @@ from silva.errors import Exit, SilvaError, UsageError
 from silva.rollout.branching.point import Point
 from silva.rollout.branching.snapshot import snapshot_of
 from silva.rollout.branching.store import ReadsBlobs, find
+from silva.rollout.guided_nodes import takes_turn
 from silva.rollout.replay import Divergence, Replayed, replay, retake
-from silva.tree import Author, Record
+from silva.tree import Record
 
 
 class Restored(Record, frozen=True, kw_only=True):
@@ -105,7 +106,7 @@ def _restored(
         seconds=perf_counter() - began,
         passed_over=tuple(passed_over),
         divergence=again.divergence,
-        answer=last if point.node.author is Author.POLICY else None,
+        answer=last if takes_turn(point.node) else None,
     )
 
 

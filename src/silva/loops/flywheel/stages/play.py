@@ -6,7 +6,7 @@ A run that was begun is gone on with by its name: nothing that has ended is play
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,8 @@ from silva.loops.flywheel.plan import Stage
 from silva.loops.flywheel.weights import playing, renderer
 from silva.report.summary import summarise
 from silva.rollout import RolloutConfig, RunResult, run_rollout
-from silva.rollout.run import host_pool
+from silva.rollout.guided import Guidance
+from silva.rollout.run import Hooks, host_pool
 from silva.train.data.dataset import read_dataset
 from silva.tree import Json, Task, digest
 from silva.tree.formats.tasks import read_tasks, write_tasks
@@ -58,8 +59,21 @@ def run(loop: Loop, stage: Stage) -> Json:
     return {"run": name, "version": head, **told(result)}
 
 
-def play(loop: Loop, name: str, tasks: Sequence[Task], more: dict[str, Any]) -> RunResult:
+def play(
+    loop: Loop,
+    name: str,
+    tasks: Sequence[Task],
+    more: dict[str, Any],
+    guidance: Callable[[bool], Guidance] | None = None,
+) -> RunResult:
     """Play tasks as a run of that name, or go on with it.
+
+    Args:
+        loop: whose lake and settings.
+        name: of the run.
+        tasks: to play.
+        more: further fields of the rollout's configuration.
+        guidance: gives what people say to it; told whether the run goes on.
 
     Raises:
         UsageError, MissingError, UnreachableError, StoreError: as `run_rollout`.
@@ -79,12 +93,14 @@ def play(loop: Loop, name: str, tasks: Sequence[Task], more: dict[str, Any]) -> 
             "deadlines": play.deadlines.model_dump(),
             "hosts": play.hosts.model_dump(),
             "options": {loop.config.env: play.options} if play.options else {},
+            **loop.playing(),
             **more,
             "sampling": {**more.get("sampling", {}), "max_tokens": play.max_tokens},
         }
     )
     known = is_lake(place(loop.lake), make=True) and _begun(loop, name)
-    result = asyncio.run(run_rollout(settings, resume=known))
+    hooks = Hooks(guidance=guidance(known) if guidance is not None else None)
+    result = asyncio.run(run_rollout(settings, resume=known, hooks=hooks))
     if result.remaining:
         raise UnreachableError(
             f"run {name}: {result.remaining} episodes are left ({result.stopped}); begin the loop again"

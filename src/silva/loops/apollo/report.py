@@ -1,0 +1,70 @@
+"""The loop's page: the flywheel's, with what people said and what was masked in each round."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from silva.guide.mailbox import Mailbox
+from silva.guide.mailroom import folder_of
+from silva.loops.apollo.apollo import ApolloLoop
+from silva.loops.flywheel import report
+
+SHOWN = 200
+"""Words of a round that the page shows."""
+
+
+def write(loop: ApolloLoop) -> Path:
+    """Write the report of a loop as far as it has come; return its file.
+
+    Raises:
+        UsageError: the file cannot be written.
+        StoreError: the lake or a mailbox cannot be read.
+    """
+    return report.write(loop, "APOLLO", [_round(loop, number) for number in range(1, len(loop.config.rounds) + 1)])
+
+
+def _round(loop: ApolloLoop, number: int) -> dict[str, Any]:
+    played = loop.outputs(f"round-{number}.rollout") or {}
+    masked = loop.outputs(f"round-{number}.mask") or {}
+    rows = loop.outputs(f"round-{number}.select") or {}
+    drawn = rows.get("drawn", 0)
+    return {
+        "round": number,
+        "guidance": _guidance(loop, number),
+        "words": played.get("words", 0),
+        "refused": played.get("refused", 0),
+        "masking": "on" if loop.config.masking else "off",
+        "turns": masked.get("turns", "–"),
+        "masked": masked.get("masked", "–"),
+        "by": ", ".join(f"{name} {count}" for name, count in masked.get("by", {}).items()) or "–",
+        "unjudged": masked.get("unjudged", "–"),
+        "actions": rows.get("actions", "–"),
+        "summaries": rows.get("summaries", "–"),
+        "drawn": drawn,
+        "without_loss": rows.get("masked", 0) / drawn if drawn else 0.0,
+        "said": _said(loop, str(played["run"])) if played.get("words") else [],
+    }
+
+
+def _guidance(loop: ApolloLoop, number: int) -> str:
+    if loop.config.rounds[number - 1].source == "expert":
+        return "the expert's turns"
+    if not loop.config.guidance:
+        return "off"
+    return loop.config.person.by if loop.config.person is not None else "people"
+
+
+def _said(loop: ApolloLoop, run: str) -> list[dict[str, Any]]:
+    words = Mailbox(folder_of(loop.lake), run).read()[:SHOWN]
+    return [
+        {
+            "at": each.at,
+            "by": each.by,
+            "kind": each.kind,
+            "to": each.to if len(each.to) < 40 else f"{each.to[:12]}…",
+            "what": each.text or each.pattern or (f"turn {each.turn}" if each.turn else ""),
+            "why": each.why,
+        }
+        for each in words
+    ]

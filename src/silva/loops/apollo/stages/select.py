@@ -1,0 +1,74 @@
+"""Stage `select`: from the round's walks and what was said of them to rows of training (`silva.train.rows`)."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+
+from silva.lake import Lake
+from silva.loops.apollo.apollo import ApolloLoop
+from silva.loops.apollo.stages import source_run
+from silva.loops.flywheel.plan import Stage
+from silva.loops.flywheel.stages import Nothing
+from silva.loops.flywheel.stages.play import drawn
+from silva.loops.flywheel.stages.select import FILE, content
+from silva.train.data.dataset import read_dataset
+from silva.train.row_file import write_rows
+from silva.train.rows import Copies, read_rows
+from silva.train.sample_file import write_samples
+from silva.tree import Json
+
+READABLE = "rows.jsonl"
+"""The rows to be read, each once, with what was said of them."""
+
+
+def run(loop: ApolloLoop, stage: Stage) -> Json:
+    """Make the rows; write them as samples, and to be read.
+
+    Raises:
+        Nothing: no row is left.
+        SampleError: a trajectory's tokens are not known.
+    """
+    config = loop.config
+    settings = config.rounds[stage.round - 1]
+    name = source_run(loop, stage)
+    train = {entry.task_id for entry in read_dataset(loop.part_file("train")).entries}
+    least = settings.select.least_reward
+    with Lake.open(loop.lake, mode="read") as lake:
+        attempts = [each for each in lake.trajectories(run_id=name) if each.task_id in train]
+        rewards = [each.outcome.score for each in attempts if each.outcome.score is not None]
+        good = [each for each in attempts if least is None or (each.outcome.score or 0.0) >= least]
+        chosen = set(drawn(sorted({each.task_id for each in good}), settings.select.limit, stage.seed))
+        made = read_rows(lake, [each for each in good if each.task_id in chosen], masking=config.masking)
+    copies = Copies(actions=config.copies.actions, summary=config.copies.summary)
+    samples = made.copied(copies)
+    if not samples:
+        raise Nothing(
+            f"run {name}: {len(attempts)} attempts, {len(good)} good enough, {made.without_loss} rows masked all over"
+        )
+    folder = loop.round_folder(stage)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_samples(folder / FILE, samples, force=True)
+    write_rows(folder / READABLE, made, Copies(), force=True)
+    with (folder / FILE).open("rb") as opened:
+        sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
+    return {
+        "run": name,
+        "file": str((folder / FILE).relative_to(loop.folder)),
+        "readable": str((folder / READABLE).relative_to(loop.folder)),
+        "sha256": sha256,
+        "content": content(samples),
+        "samples": len(samples),
+        "tasks": len({row.sample.task_id for row in made.rows}),
+        "of": len(attempts),
+        "actions": sum(row.kind == "actions" for row in made.rows),
+        "summaries": sum(row.kind == "summary" for row in made.rows),
+        "without_loss": made.without_loss,
+        "drawn": made.drawn,
+        "masked": made.masked,
+        "ids": sum(map(len, samples)),
+        "with_loss": sum(int(sample.mask.sum()) for sample in samples),
+        "reward": float(np.mean(rewards)) if rewards else 0.0,
+        "logprobs_apart": 0.0,
+    }

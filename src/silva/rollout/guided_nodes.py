@@ -1,0 +1,51 @@
+"""How a person's hand shows on the nodes of a walk: which nodes are actions, and which actions were not taken.
+
+    policy node                        the policy's action
+    person's node, role assistant      an action that a person took in the policy's place
+    policy node, `asked`               it waited for approval, for these reasons
+    policy node, `refused`             not taken: a pattern forbids it
+    person's node, `refuses` = ID      the answer to an action that a person rejected: it was not taken
+    person's node, `instead_of` = ID   a person's action in the place of that one, which stands beside it
+
+Readers of walks ask here, so that a turn that was never taken is not taken again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from silva.tree import Author, Node
+
+REFUSED = "refused"
+"""The attribute of a policy node whose action was not taken; it holds who forbade it."""
+
+REFUSES = "refuses"
+"""The attribute of a person's node that answers an action in the environment's place; it holds the action's id."""
+
+INSTEAD_OF = "instead_of"
+"""The attribute of a person's action; it holds the id of the action whose place it took."""
+
+ASKED = "asked"
+"""The attribute of a policy node that waited for approval; it holds the reasons."""
+
+WORDS = "words"
+"""The attribute of a person's node: the ids of the supervision that records its words."""
+
+BACK = "back"
+"""The attribute of a trajectory that ended because a person went back to one of its turns."""
+
+
+def takes_turn(node: Node) -> bool:
+    """Whether a node is an action: the policy's, or one that a person took in its place."""
+    return node.author is Author.POLICY or (node.author is Author.PERSON and node.message.role == "assistant")
+
+
+def not_taken(walk: Iterable[Node]) -> set[str]:
+    """Ids of a walk's actions that the environment never heard of."""
+    found: set[str] = set()
+    for node in walk:
+        if REFUSED in node.attributes:
+            found.add(node.id)
+        elif node.author is Author.PERSON and REFUSES in node.attributes:
+            found.add(str(node.attributes[REFUSES]))
+    return found

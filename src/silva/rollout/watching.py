@@ -1,0 +1,26 @@
+"""Somebody who watches episodes of this process turn by turn, and may say something before the next one.
+
+A person watches from elsewhere (a console, a terminal) and is a turn behind at times; a scripted person watches here,
+so that what it says is the same in every run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from silva.tree import Node
+
+
+@runtime_checkable
+class Watching(Protocol):
+    """Guidance that is shown each episode before it listens."""
+
+    def watch(self, trajectory_id: str, task_id: str, walk: Sequence[Node]) -> None:
+        """See an episode's walk so far, root first; called before each turn and after the last. What it says is heard
+        at once.
+
+        Raises:
+            StoreError: what it says cannot be kept.
+        """
+        ...

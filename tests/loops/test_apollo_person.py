@@ -1,0 +1,205 @@
+"""A scripted person: what makes it speak, and that nothing is said twice."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from silva.errors import UsageError
+from silva.guide import Mailbox
+from silva.guide.mailroom import Mailroom
+from silva.lake import Lake
+from silva.loops.apollo.person import ScriptedPerson
+from silva.loops.apollo.script import ScriptedRules, read_script
+from silva.loops.apollo.speaking import ScriptedMailroom
+from silva.models.scripted import Script, ScriptedServer
+from silva.rollout import RolloutConfig, run_rollout
+from silva.rollout.run import Hooks
+from silva.tree import Author, Node, assistant, call, user
+
+ADDER = """
+def reply(request):
+    said = [str(m["content"] or "") for m in request["messages"]]
+    if any("say 7" in text for text in said):
+        return "7"
+    made = sum(m["role"] == "tool" for m in request["messages"])
+    return {"tool_calls": [{"name": "add", "arguments": {"number": made}, "id": f"c{made}"}]}
+"""
+
+
+def rules(*given: dict[str, Any]) -> ScriptedRules:
+    return ScriptedRules.model_validate({"by": "coach", "rules": given})
+
+
+def walk(*answers: str) -> list[Node]:
+    """A question, then an action and an answer for each; no answer where it is empty."""
+    nodes: list[Node] = []
+
+    def add(author: Author, message: Any) -> None:
+        depth = len(nodes)
+        parent = nodes[-1].id if nodes else None
+        nodes.append(
+            Node(id=f"n{depth}", run_id="r", tree_id="t", parent_id=parent, depth=depth, author=author, message=message)
+        )
+
+    add(Author.ENVIRONMENT, user("task"))
+    for place, answer in enumerate(answers, start=1):
+        add(Author.POLICY, assistant("", call("open", {"file": f"f{place}"}, f"c{place}")))
+        if answer:
+            add(Author.ENVIRONMENT, user(answer))
+    return nodes
+
+
+def person(folder: Path, *given: dict[str, Any]) -> tuple[ScriptedPerson, list[tuple[float, Any]]]:
+    later: list[tuple[float, Any]] = []
+    return ScriptedPerson(rules(*given), Mailbox(folder, "r"), lambda s, c: later.append((s, c))), later
+
+
+def spoken(folder: Path) -> list[tuple[str, str, int]]:
+    return [(each.kind, each.text or each.pattern, each.turn) for each in Mailbox(folder, "r").read()]
+
+
+@pytest.mark.parametrize(
+    ("when", "turns"),
+    [
+        ({"turn": 2}, [2]),
+        ({"every": 2}, [2, 4]),
+        ({"observation": "No such"}, [3]),
+        ({"action": r"f[14]"}, [1, 4]),
+        ({"action": r"f[14]", "every": 2}, [4]),
+        ({"rule": "error-observation"}, [2]),
+        ({"turn": 9}, []),
+    ],
+)
+def test_a_rule_holds_of_the_turns_it_describes(tmp_path: Path, when: dict[str, Any], turns: list[int]) -> None:
+    coach, _ = person(tmp_path, {"when": when, "bad": True, "times": 0})
+    coach.watch("a", walk("fine", "error: no", "No such file", "well"))
+    assert [turn for _, _, turn in spoken(tmp_path)] == turns
+
+
+def test_a_rule_speaks_as_often_as_it_may_in_each_trajectory(tmp_path: Path) -> None:
+    coach, _ = person(tmp_path, {"when": {"observation": "x"}, "say": "ho", "times": 2})
+    for name in ("a", "b"):
+        for upto in (1, 2, 3):
+            coach.watch(name, walk(*["x"] * upto))
+    assert [word.to for word in Mailbox(tmp_path, "r").read()] == ["a", "a", "b", "b"]
+
+
+def test_a_turn_is_judged_once_it_has_ended(tmp_path: Path) -> None:
+    coach, _ = person(tmp_path, {"when": {"turn": 0}, "forbid": "rm"}, {"when": {"turn": 2}, "good": True})
+    coach.watch("a", walk())
+    coach.watch("a", walk("x", ""))
+    assert spoken(tmp_path) == [("forbid", "rm", 0)]
+    coach.watch("a", walk("x", "y"))
+    assert spoken(tmp_path)[1:] == [("good", "", 2)]
+
+
+def test_one_that_begins_again_says_nothing_twice_and_takes_back_its_pause(tmp_path: Path) -> None:
+    given = ({"when": {"turn": 1}, "pause": 3.0}, {"when": {"turn": 1}, "say": "so"})
+    for _ in range(2):
+        coach, later = person(tmp_path, *given)
+        coach.watch("a", walk("x"))
+        assert [seconds for seconds, _ in later] == [3.0], "the first one was killed before it could"
+    later[0][1]()
+    assert [kind for kind, _, _ in spoken(tmp_path)] == ["pause", "say", "resume"]
+    assert person(tmp_path, *given)[0].watch("a", walk("x")) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ({"rules": []}, "rules: "),
+        ({"rules": [{"when": {"turn": 1}}]}, "give one of say, pause"),
+        ({"rules": [{"when": {"turn": 1}, "say": "a", "stop": True}]}, "given: say, stop"),
+        ({"rules": [{"when": {"turn": 0}, "bad": True}]}, "nothing to praise or blame"),
+        ({"rules": [{"when": {"action": "("}, "say": "a"}]}, "no regular expression"),
+        ({"rules": [{"when": {"rule": "x"}, "say": "a"}]}, "no rule 'x': there are error-observation"),
+        ({"rules": [{"when": {"turns": 1}, "say": "a"}]}, "rules.0.when.turns"),
+        ({"rules": [{"name": "a", "when": {"turn": 1}, "say": "a"}] * 2}, "two rules are called 'a'"),
+        (None, "the whole"),
+    ],
+)
+def test_a_bad_script_is_told_in_a_line(tmp_path: Path, script: Any, told: str) -> None:
+    file = tmp_path / "script.yaml"
+    file.write_text(yaml.safe_dump(script))
+    with pytest.raises(UsageError, match=told) as caught:
+        read_script(file)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_script_that_is_not_there_or_no_yaml_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        read_script(tmp_path / "none.yaml")
+    (tmp_path / "bad.yaml").write_text("rules: [")
+    with pytest.raises(UsageError, match="is not YAML"):
+        read_script(tmp_path / "bad.yaml")
+
+
+def settings(folder: Path, url: str, turns: int = 9) -> RolloutConfig:
+    return RolloutConfig.model_validate(
+        {
+            "run": "r",
+            "env": "arithmetic",
+            "lake": str(folder / "lake"),
+            "model": f"{url}#scripted",
+            "tasks": {"split": "chain", "limit": 2},
+            "budget": {"turns": turns},
+            "retries": 0,
+        }
+    )
+
+
+async def test_in_the_rollouts_process_it_is_heard_before_the_very_next_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SILVA_HOME", str(tmp_path / "home"))
+    (tmp_path / "adder.py").write_text(ADDER)
+    script = rules({"when": {"turn": 3}, "say": "say 7"}, {"when": {"turn": 2}, "bad": True, "why": "it was wrong"})
+    async with ScriptedServer(Script(function="adder.py:reply", folder=str(tmp_path))) as server:
+        config = settings(tmp_path, server.url)
+        room = ScriptedMailroom.scripted(script, config.lake, "r")
+        await run_rollout(config, hooks=Hooks(guidance=room))
+    with Lake.open(tmp_path / "lake", mode="read") as lake:
+        given = lake.supervisions(run_id="r")
+        for trajectory in lake.trajectories(run_id="r"):
+            nodes = lake.walk(trajectory)
+            acted = [node for node in nodes if node.author is Author.POLICY]
+            (words,) = [node for node in nodes if node.author is Author.PERSON]
+            assert len(acted) == 4 and nodes.index(words) == nodes.index(acted[3]) - 1
+            assert {(each.verdict, each.by) for each in given if each.node_id == acted[1].id} == {("bad", "coach")}
+
+
+@pytest.mark.slow
+def test_beside_a_run_it_speaks_as_a_person_would(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SILVA_HOME", str(tmp_path / "home"))
+    slow = ADDER.replace(
+        "def reply(request):", "import asyncio\n\nasync def reply(request):\n    await asyncio.sleep(0.1)"
+    )
+    (tmp_path / "adder.py").write_text(slow)
+    script = {"by": "coach", "rules": [{"when": {"turn": 1}, "say": "say 7"}]}
+    (tmp_path / "script.yaml").write_text(yaml.safe_dump(script))
+    lake = str(tmp_path / "lake")
+
+    async def play() -> None:
+        async with ScriptedServer(Script(function="adder.py:reply", folder=str(tmp_path))) as server:
+            config = settings(tmp_path, server.url, turns=5000)  # until it is told to end
+            await run_rollout(config, hooks=Hooks(guidance=Mailroom.of(lake, "r")))
+
+    command = [sys.executable, "-m", "silva.cli.main", "loop", "person", "r", str(tmp_path / "script.yaml")]
+    beside = subprocess.Popen(
+        [*command, "--lake", lake, "--every", "0.1", "--patience", "200"], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        asyncio.run(play())
+        said, _ = beside.communicate(timeout=120)
+    finally:
+        beside.kill()
+    assert "run r has ended: 2 words were said" in said
+    with Lake.open(lake, mode="read") as opened:
+        assert {each.by for each in opened.supervisions(run_id="r")} == {"coach"}
