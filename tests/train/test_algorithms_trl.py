@@ -266,7 +266,13 @@ def check_dpo(trainer, drawn, ours, theirs, beta):
 
     theirs = dict(theirs)
     free = theirs.pop("free", False)
-    for name, value in {"loss_types": ["sigmoid"], "loss_weights": [1.0], "label_smoothing": 0.0, "beta": beta, **theirs}.items():
+    for name, value in {
+        "loss_types": ["sigmoid"],
+        "loss_weights": [1.0],
+        "label_smoothing": 0.0,
+        "beta": beta,
+        **theirs,
+    }.items():
         setattr(trainer, name, value)
     trainer.precompute_ref_logps = free
     pairs = len(drawn.prompt) // 2

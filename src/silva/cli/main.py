@@ -36,6 +36,7 @@ COMMANDS = {
     "lake": _Lazy("silva.cli.lake", "Query a lake, check it, see what it holds."),
     "data": _Lazy("silva.cli.data", "Data sets of trajectories: split, mix, upsample, check for leaks."),
     "guide": _Lazy("silva.cli.guide", "Say something to a running agent; pause, stop, forbid; praise and blame."),
+    "console": _Lazy("silva.cli.console", "See and steer what is grown, from a browser."),
     "curate": _Lazy("silva.cli.curate", "Judge what was grown: mask turns not worth learning."),
     "train": _Lazy("silva.cli.train", "Samples, the buffer, and training runs."),
     "loop": _Lazy("silva.cli.loop", "Closed loops: run, train, prove, promote, and round again."),

@@ -1,0 +1,146 @@
+"""Makes the pictures of the console's guide from a real lake: `python docs/screenshots.py`; needs playwright, Chromium.
+
+scripted agent, expert ─▶ silva rollout ─▶ lake ─▶ silva console ─▶ Chromium ─▶ docs/images/console/*.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+GUIDED = Path(__file__).parent.parent / "examples" / "guided" / "night.yaml"
+
+
+def main() -> None:
+    """Grow a small lake, open every page, keep a picture of each."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--chromium", default=os.environ.get("SILVA_CHROMIUM", "/usr/bin/chromium"))
+    options.add_argument("--output", type=Path, default=Path(__file__).parent / "images" / "console")
+    given = options.parse_args()
+    given.output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        room = Path(folder)
+        env = dict(os.environ)  # silva envs install terminal babyai
+        tasks = ["--task", "terminal/guard-key", "--task", "terminal/tidy-caches", "--task", "terminal/fix-invoice"]
+        roll = [sys.executable, "-m", "silva", "rollout", "--env", "terminal", "--lake", "lake"]
+        subprocess.run([*roll, "--policy", "expert", "--run", "expert", *tasks], cwd=room, env=env, check=True)
+        subprocess.run([*roll, "--policy", "null", "--run", "null", *tasks], cwd=room, env=env, check=True)
+        _trained(room, env)
+        model = ["--model", f"scripted:{GUIDED}", "--run", "night", *tasks, "--pool", "3", "budget.turns=4000"]
+        run = subprocess.Popen([*roll, *model], cwd=room, env=env)
+        try:
+            time.sleep(15)
+            _pictures(room, env, given.chromium, given.output)
+        finally:
+            run.kill()  # it would go on to the end of its episodes first
+            run.wait()
+
+
+def _trained(room: Path, env: dict[str, str]) -> None:
+    """A policy made from nothing, taught by an expert, as in the README, but shorter."""
+    silva = [sys.executable, "-m", "silva"]
+    sft = Path(__file__).parent.parent / "examples" / "training" / "sft.yaml"
+    roll = ["--policy", "expert", "--agent", "react", "--renderer", "tiny", "--split", "train", "--run", "ball"]
+    for words in (
+        ["models", "tiny", "--env", "babyai", "--output", "tiny"],
+        ["rollout", "--env", "babyai", "--lake", "lake", *roll, "--limit", "60"],
+        ["train", "samples", "--lake", "lake", "--run", "ball", "--logprobs", "optional", "--output", "expert.samples"],
+        ["train", "run", str(sft), "curves.lake=lake", "steps=60"],
+        ["policy", "register", "runs/sft/policy", "--lake", "lake", "--line", "ball", "--base", "tiny"],
+    ):
+        subprocess.run([*silva, *words], cwd=room, env=env, check=True)
+
+
+def _pictures(room: Path, env: dict[str, str], chromium: str, output: Path) -> None:
+    from playwright.sync_api import sync_playwright
+
+    serve = "from silva.cli.console import app; app(prog_name='silva console')"
+    console = subprocess.Popen(
+        [sys.executable, "-c", serve, "--lake", "lake", "--trail", "trail.jsonl"],
+        cwd=room,
+        env=env,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert console.stdout is not None
+        address = console.stdout.readline().strip()
+        base = address.partition("/?")[0]
+        with sync_playwright() as running:
+            browser = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            page = browser.new_page(viewport={"width": 1360, "height": 820}, color_scheme="light")
+            page.set_default_timeout(120_000)
+            page.goto(address)
+            _runs(page, output)
+            _run(page, base, output)
+            _lake(page, base, output)
+            _compare(page, output)
+            page.goto(f"{base}/#/training")
+            page.get_by_role("img", name="Curve of loss").wait_for()
+            _keep(page, output / "training.png")
+            browser.close()
+    finally:
+        console.terminate()
+        console.wait(60)
+
+
+def _runs(page: Any, output: Path) -> None:
+    page.get_by_role("table", name="Runs").get_by_role("row", name=re.compile("^expert")).click()
+    page.get_by_role("img", name="Safety against completion").wait_for()
+    _keep(page, output / "runs.png")
+
+
+def _run(page: Any, base: str, output: Path) -> None:
+    page.goto(f"{base}/#/run/night")
+    page.get_by_label("Words").fill("The totals go into totals.csv, one line a customer.")
+    page.get_by_role("button", name="Send").click()
+    page.get_by_role("log", name="What was said").get_by_text("heard").first.wait_for()
+    page.get_by_label("Jump to turn").fill("3")
+    page.keyboard.press("Enter")
+    page.keyboard.press("o")
+    page.get_by_role("list", name="Trajectory", exact=True).get_by_text("A first script.").first.wait_for()
+    page.get_by_role("button", name="Back to here").first.wait_for()
+    _keep(page, output / "run.png")
+    page.get_by_role("tab", name="Files").click()
+    page.get_by_role("button", name="Light or dark").click()
+    _keep(page, output / "run-dark.png")
+    page.get_by_role("button", name="Light or dark").click()
+
+
+def _lake(page: Any, base: str, output: Path) -> None:
+    page.goto(f"{base}/#/lake")
+    page.get_by_label("Condition on trajectories").fill("env = 'terminal' and turns >= 1")
+    page.keyboard.press("Enter")
+    page.get_by_role("status", name="Trajectories found").get_by_text("6 trajectories").wait_for()
+    _keep(page, output / "lake.png")
+    page.get_by_label("Words in trajectories").fill("guard-key")
+    page.keyboard.press("Enter")
+    page.get_by_role("status", name="Trajectories found").get_by_text("2 trajectories").wait_for()
+    for key in "jxjx":
+        page.keyboard.press(key)
+
+
+def _compare(page: Any, output: Path) -> None:
+    page.get_by_role("link", name="compare them").click()
+    page.get_by_role("status", name="Divergence").wait_for()
+    _keep(page, output / "compare.png")
+
+
+def _keep(page: Any, path: Path) -> None:
+    page.wait_for_timeout(1_000)
+    page.screenshot(path=path)
+    size = path.stat().st_size
+    if size > 200_000:
+        raise SystemExit(f"{path.name} has {size:,} bytes: 200,000 are the most")
+    print(f"{path} {size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,113 @@
+"""What the server answers, by path: the role that is needed, and the question or the order behind it.
+
+GET  /api/…    a question to `Reading` or `Orders.words`; its query holds the arguments
+POST /api/…    an order; its body is JSON
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from silva.console.orders import Label, Orders, Save, Say
+from silva.console.reading import PAGE, Reading
+from silva.console.trail import Trail
+from silva.console.users import User
+from silva.errors import UsageError
+
+Query = dict[str, str]
+Body = TypeVar("Body", bound=msgspec.Struct)
+
+
+class Question(msgspec.Struct, frozen=True):
+    """A GET: who may ask, and what answers."""
+
+    role: str
+    answer: Callable[[Query], Any]
+
+
+class Order(msgspec.Struct, frozen=True):
+    """A POST: who may, and what does it."""
+
+    role: str
+    do: Callable[[User, bytes], Any]
+
+
+def questions(reading: Reading, orders: Orders, trail: Trail) -> dict[str, Question]:
+    """Every question by its path."""
+
+    def place(query: Query) -> dict[str, str]:
+        return {name: query.get(name, "") for name in ("id", "tree", "leaf")}
+
+    def attempts(query: Query) -> Any:
+        return reading.attempts(
+            run=query.get("run", ""),
+            where=query.get("where", ""),
+            text=query.get("text", ""),
+            sort=query.get("sort", "moved"),
+            descending=query.get("descending", "1") == "1",
+            offset=_whole(query, "offset", 0),
+            limit=_whole(query, "limit", PAGE),
+        )
+
+    def ids(query: Query) -> list[str]:
+        return [id for id in _needed(query, "ids").split(",") if id]
+
+    return {
+        "runs": Question("viewer", lambda query: {"runs": reading.runs()}),
+        "run": Question("viewer", lambda query: reading.run(_needed(query, "run"))),
+        "attempts": Question("viewer", attempts),
+        "walk": Question("viewer", lambda query: reading.walk(**place(query), after=query.get("after", ""))),
+        "nodes": Question("viewer", lambda query: {"nodes": reading.nodes(_needed(query, "tree"), ids(query))}),
+        "context": Question("viewer", lambda query: reading.context(_needed(query, "tree"), _needed(query, "node"))),
+        "branches": Question("viewer", lambda query: reading.branches(_needed(query, "tree"))),
+        "find": Question("viewer", lambda query: {"found": reading.find(_needed(query, "text"), **place(query))}),
+        "work": Question("viewer", lambda query: reading.work(**place(query), after=_whole(query, "after", 0))),
+        "judged": Question("viewer", lambda query: {"judged": reading.judged(_needed(query, "run"))}),
+        "words": Question("viewer", lambda query: orders.words(_needed(query, "run"))),
+        "turns": Question(
+            "viewer", lambda query: {"turns": reading.turns(query.get("text", ""), query.get("where", ""))}
+        ),
+        "images": Question("viewer", lambda query: {"images": reading.images()}),
+        "compare": Question("viewer", lambda query: reading.compare(_needed(query, "left"), _needed(query, "right"))),
+        "compare-runs": Question(
+            "viewer", lambda query: reading.compare_runs(_needed(query, "left"), _needed(query, "right"))
+        ),
+        "training": Question("viewer", lambda query: reading.training()),
+        "curve": Question("viewer", lambda query: {"points": reading.curve(_needed(query, "run"))}),
+        "trail": Question("admin", lambda query: {"deeds": trail.read()}),
+    }
+
+
+def order_routes(orders: Orders) -> dict[str, Order]:
+    """Every order by its path."""
+    return {
+        "say": Order("guide", lambda user, body: orders.say(user, _read(body, Say))),
+        "label": Order("guide", lambda user, body: orders.label(user, _read(body, Label))),
+        "dataset": Order("guide", lambda user, body: orders.save(user, _read(body, Save))),
+    }
+
+
+def _needed(query: Query, name: str) -> str:
+    value = query.get(name, "")
+    if not value:
+        raise UsageError(f"the question needs {name}")
+    return value
+
+
+def _whole(query: Query, name: str, default: int) -> int:
+    text = query.get(name, "")
+    if not text:
+        return default
+    if not text.isdigit() or len(text) > 9:
+        raise UsageError(f"{name} is a whole number, not {text[:20]!r}")
+    return int(text)
+
+
+def _read(body: bytes, kind: type[Body]) -> Body:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"the order is not understood: {error}") from error

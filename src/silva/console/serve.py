@@ -1,0 +1,108 @@
+"""A console as a server: a lake, a token, a loopback address."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+import secrets
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import uvicorn
+
+from silva.console.app import ConsoleApp
+from silva.console.orders import Orders
+from silva.console.reading import Reading
+from silva.console.trail import Trail
+from silva.console.users import User, Users, hashed
+from silva.envs.home import home
+from silva.models.serving.server import server_config, url_of
+
+
+def console_app(location: str, users: Users, port: int, *, trail: Path | None = None, datasets: Path) -> ConsoleApp:
+    """The application for a lake.
+
+    Args:
+        location: of the lake.
+        users: who may come in.
+        port: where it will listen; consoles beside each other on one machine have cookies of their own.
+        trail: the file of who did what; under `SILVA_HOME` if None.
+        datasets: the folder of data sets that are saved.
+
+    Raises:
+        StoreError: it is no lake.
+    """
+    reading = Reading(location)
+    kept = Trail(trail if trail is not None else trail_of(location))
+    return ConsoleApp(reading, Orders(reading, kept, datasets), users, kept, f"silva_console_{port}")
+
+
+def trail_of(location: str) -> Path:
+    """Where the trail of a lake's consoles lies."""
+    where = location if "://" in location else str(Path(location).expanduser().resolve())
+    return home() / "console" / f"{hashlib.sha256(where.encode()).hexdigest()[:16]}.jsonl"
+
+
+def one_user() -> tuple[Users, str]:
+    """A token drawn now, for whoever starts the console."""
+    token = secrets.token_urlsafe(24)
+    try:
+        name = getpass.getuser()
+    except (KeyError, OSError):
+        name = "somebody"
+    return Users((User(name=name, role="admin", hash=hashed(token)),)), token
+
+
+def serve_console(
+    location: str,
+    listening: socket.socket,
+    users: Users,
+    announce: Callable[[str], None],
+    *,
+    trail: Path | None = None,
+    datasets: Path,
+) -> None:
+    """Serve until SIGINT or SIGTERM.
+
+    Args:
+        location: of the lake.
+        listening: from `silva.models.serving.server.bind`.
+        users: who may come in.
+        announce: told the address once it answers.
+        trail: as `console_app`.
+        datasets: as `console_app`.
+
+    Raises:
+        StoreError: the lake cannot be read.
+    """
+    address = url_of(listening).removesuffix("/v1")
+    app = console_app(location, users, listening.getsockname()[1], trail=trail, datasets=datasets)
+    server = Server(app, lambda: announce(address))
+    try:
+        server.run(sockets=[listening])
+    except KeyboardInterrupt:  # uvicorn raises the signal again after a graceful stop
+        pass
+    finally:
+        app.close()
+    if app.failure is not None:
+        raise app.failure
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which lets open streams end before it waits for answers under way."""
+
+    def __init__(self, app: ConsoleApp, started: Callable[[], None] = lambda: None) -> None:
+        super().__init__(server_config(app))
+        self._app, self._told = app, started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin, and say so."""
+        await super().startup(sockets)
+        if self.started:
+            self._told()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End."""
+        self._app.end_streams()
+        await super().shutdown(sockets)

@@ -1,0 +1,38 @@
+// Plots as SVG from numbers.
+import { s, decimal } from "./dom.js";
+
+const WIDTH = 420, HEIGHT = 230, LEFT = 46, RIGHT = 12, TOP = 10, BOTTOM = 34;
+
+function frame(label, x, y, xTicks, yTicks, xName, yName) {
+  return s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": label, width: "100%" },
+    s("path", { class: "axis", d: `M${LEFT},${TOP}V${HEIGHT - BOTTOM}H${WIDTH - RIGHT}` }),
+    xTicks.map((tick) => s("text", { x: x(tick), y: HEIGHT - BOTTOM + 14, "text-anchor": "middle" }, short(tick))),
+    yTicks.map((tick) => s("text", { x: LEFT - 6, y: y(tick) + 4, "text-anchor": "end" }, short(tick))),
+    s("text", { x: (LEFT + WIDTH - RIGHT) / 2, y: HEIGHT - 4, "text-anchor": "middle" }, xName),
+    s("text", { x: LEFT + 6, y: TOP + 8 }, yName));
+}
+
+const short = (value) => Math.abs(value) >= 10000 || (value && Math.abs(value) < 0.001) ? value.toExponential(1) : decimal(value, 3);
+
+export function scatter(points) {
+  const x = (v) => LEFT + 12 + v * (WIDTH - LEFT - RIGHT - 24), y = (v) => HEIGHT - BOTTOM - 12 - v * (HEIGHT - TOP - BOTTOM - 24);
+  const most = Math.max(1, ...points.map((point) => point.count)), ticks = [0, 0.25, 0.5, 0.75, 1];
+  const plot = frame("Safety against completion", x, y, ticks, ticks, "completion (score)", "safety");
+  for (const point of [...points].sort((a, b) => b.count - a.count)) {
+    plot.append(s("circle", { class: point.safety < 0.5 ? "dot unsafe" : "dot", cx: x(point.score), cy: y(point.safety), r: 4 + 10 * Math.sqrt(point.count / most) },
+      s("title", {}, `score ${point.score}, safety ${point.safety}: ${point.count} attempts`)));
+  }
+  return plot;
+}
+
+export function curve(name, points) {
+  const known = points.filter(([, value]) => Number.isFinite(value));
+  const xs = known.map(([step]) => step), ys = known.map(([, value]) => value);
+  const [x0, x1] = [Math.min(...xs), Math.max(...xs)], [low, high] = [Math.min(...ys), Math.max(...ys)];
+  const x = (v) => LEFT + (x1 > x0 ? (v - x0) / (x1 - x0) : 0.5) * (WIDTH - LEFT - RIGHT);
+  const y = (v) => HEIGHT - BOTTOM - (high > low ? (v - low) / (high - low) : 0.5) * (HEIGHT - TOP - BOTTOM - 14);
+  const plot = frame(`Curve of ${name}`, x, y, x1 > x0 ? [x0, Math.round((x0 + x1) / 2), x1] : [x0], high > low ? [low, (low + high) / 2, high] : [low], "step", name);
+  plot.append(s("path", { class: "curve", d: known.map(([step, value], i) => `${i ? "L" : "M"}${x(step).toFixed(1)},${y(value).toFixed(1)}`).join("") }));
+  if (known.length === 1) plot.append(s("circle", { class: "dot", cx: x(x0), cy: y(low), r: 4 }));
+  return plot;
+}

@@ -1,0 +1,76 @@
+// Runs: progress, throughput, failures, cost, and safety against completion.
+import { h, put, percent, decimal, count, clock, ago, seldom } from "./dom.js";
+import { ask, listen, tried } from "./api.js";
+import { scatter } from "./chart.js";
+
+export async function runs(place, { query }, app) {
+  let rows = (await ask("runs")).runs, text = "", chosen = query.get("run") ?? rows[0]?.id ?? "", detail = null;
+  const seen = new Map(); // run -> [turns, seconds] some time ago: the rate of now
+  const body = h("tbody"), side = h("section", { class: "card", "aria-label": "Run in figures" });
+  const search = h("input", { type: "search", "data-search": "", placeholder: "Find a run", "aria-label": "Find a run", oninput: () => { text = search.value.toLowerCase(); draw(); } });
+  const shown = () => rows.filter((run) => `${run.id} ${run.model} ${run.envs} ${run.status} ${run.command}`.toLowerCase().includes(text));
+
+  function rate(run) {
+    const now = performance.now() / 1000, known = seen.get(run.id);
+    if (!known) { seen.set(run.id, { turns: run.turns, at: now, rate: null }); return null; }
+    if (now - known.at > 4) seen.set(run.id, { turns: run.turns, at: now, rate: 60 * (run.turns - known.turns) / (now - known.at) });
+    return seen.get(run.id).rate;
+  }
+  const pace = (run) => {
+    const now = run.status === "running" ? rate(run) : null;
+    const span = run.moved - run.started;
+    const mean = span > 5 ? 60 * run.turns / span : null;
+    return decimal(now ?? mean, 1);
+  };
+  const progress = (run) => run.expected
+    ? [h("progress", { max: run.expected, value: Math.min(run.ended, run.expected), "aria-label": `${run.ended} of ${run.expected} ended` }), ` ${run.ended}/${run.expected}`]
+    : [String(run.ended)];
+
+  function line(run) {
+    return h("tr", { "aria-selected": String(run.id === chosen), onclick: () => choose(run.id), ondblclick: () => app.go(`#/run/${encodeURIComponent(run.id)}`) },
+      h("td", {}, h("a", { href: `#/run/${encodeURIComponent(run.id)}` }, run.id), h("div", { class: "soft" }, [run.command, run.envs.join(", "), run.model].filter(Boolean).join(" · "))),
+      h("td", { class: run.status === "running" ? "good" : "" }, run.status),
+      h("td", {}, progress(run), run.live ? h("div", { class: "soft" }, `${run.live} under way`) : ""),
+      h("td", { class: "num" }, pace(run)), h("td", { class: "num" }, percent(run.success)), h("td", { class: "num" }, decimal(run.safety)),
+      h("td", { class: run.failed ? "num bad" : "num" }, run.failed), h("td", { class: "num" }, count(run.tokens)), h("td", { class: "num" }, run.usd ? `$${run.usd.toFixed(2)}` : "–"),
+      h("td", { class: "soft" }, ago(run.moved)));
+  }
+  function draw() { put(body, shown().map(line)); }
+  function drawSide() {
+    if (!detail) { put(side, h("p", { class: "soft" }, rows.length ? "Choose a run." : "No run yet: silva rollout makes one.")); return; }
+    put(side, h("h2", {}, detail.id),
+      h("dl", { class: "facts" }, [["Environments", detail.envs.join(", ")], ["Model", detail.model], ["Agent", detail.agent], ["Started", clock(detail.started)], ["Ended", detail.finished ? clock(detail.finished) : "not yet"], ["Turns", count(detail.turns)], ["Mean score", decimal(detail.score, 3)], ["Code", detail.code]].map(([name, value]) => [h("dt", {}, name), h("dd", {}, value || "–")])),
+      h("h2", {}, "Safety against completion"),
+      detail.scatter.length ? scatter(detail.scatter) : h("p", { class: "soft" }, "No attempt was judged on both."),
+      h("h2", {}, "Failures"),
+      detail.causes.length ? h("table", {}, h("tbody", {}, detail.causes.map((cause) => h("tr", {}, h("td", {}, cause.boundary), h("td", {}, cause.code), h("td", { class: "num" }, cause.count))))) : h("p", { class: "soft" }, "None."),
+      h("details", {}, h("summary", {}, "Configuration"), h("pre", {}, JSON.stringify(detail.config, null, 1))));
+  }
+  const choose = tried(async (id) => { chosen = id; draw(); detail = await ask("run", { run: id }); if (chosen === id) drawSide(); });
+  function move(by) {
+    const list = shown(), at = list.findIndex((run) => run.id === chosen);
+    const next = list[Math.max(0, Math.min(list.length - 1, at + by))];
+    if (next) choose(next.id);
+  }
+
+  put(place, h("h1", {}, "Runs"), h("div", { class: "bar" }, search),
+    h("div", { class: "split" },
+      h("section", { class: "card" }, h("table", { "aria-label": "Runs" }, h("thead", {}, h("tr", {}, ["Run", "Status", "Ended", "Turns/min", "Success", "Safety", "Failed", "Tokens", "Cost", "Moved"].map((name) => h("th", { scope: "col" }, name)))), body)), side));
+  draw(); drawSide();
+  if (chosen) await choose(chosen);
+
+  const fetchChanged = new Set();
+  const update = seldom(tried(async () => {
+    const names = [...fetchChanged];
+    fetchChanged.clear();
+    if (names.length > 3 || names.some((name) => !rows.some((run) => run.id === name))) rows = (await ask("runs")).runs;
+    else for (const name of names) {
+      const fresh = await ask("run", { run: name });
+      rows = rows.map((run) => run.id === name ? fresh : run);
+      if (name === chosen) { detail = fresh; drawSide(); }
+    }
+    draw();
+  }), 400);
+  const stop = listen({ run: "*" }, { state: app.live, again: () => { ask("runs").then((found) => { rows = found.runs; draw(); }); }, told: (news) => { for (const name of news.runs ?? []) fetchChanged.add(name); if (fetchChanged.size) update(); } });
+  return { close: stop, keys: { j: () => move(1), k: () => move(-1), Enter: () => chosen && app.go(`#/run/${encodeURIComponent(chosen)}`), o: () => chosen && app.go(`#/run/${encodeURIComponent(chosen)}`), g: () => move(-1e6), G: () => move(1e6) } };
+}

@@ -1,0 +1,138 @@
+"""The thread that looks at the journal, and hands on what is new.
+
+    every LOOK seconds: Follower.fresh ─▶ Forest.take, Trees.take ─▶ Streams.post
+                        mailboxes of the runs that somebody looks at ─▶ Streams.post_words
+
+It reads; the engine that writes is another process and never waits for it. What cannot be read is told on every page
+(`trouble`) and tried again.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from silva.console.follower import Follower
+from silva.console.forest import Forest
+from silva.console.stream import Streams
+from silva.console.trees import Trees
+from silva.errors import SilvaError
+from silva.guide import Mailbox
+from silva.guide.mailroom import folder_of
+from silva.lake import Lake, field
+from silva.lake.place import place
+
+LOOK = 0.1
+"""Seconds between looks."""
+
+PATIENCE = 2.0
+"""Seconds until the next look where one failed."""
+
+
+class Watch:
+    """Keeps a forest and the open trees of a lake up to date.
+
+    Args:
+        lake: open to read.
+        trees: the trees pages look at.
+        streams: whom to tell.
+    """
+
+    def __init__(self, lake: Lake, trees: Trees, streams: Streams) -> None:
+        self._lake, self._trees, self._streams = lake, trees, streams
+        self._follower = Follower(place(lake.location).journal)
+        self._mail: dict[str, tuple[float, ...]] = {}
+        self._mail_folder = folder_of(lake.location)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="silva-console-watch", daemon=True)
+        self.lock = threading.RLock()
+        self.forest = Forest()
+        self.trouble = ""
+        self.looked = 0.0
+
+    def start(self) -> Watch:
+        """Read what there is, then look on in a thread.
+
+        Raises:
+            StoreError: the lake cannot be read.
+        """
+        self._load()
+        self._thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Look no more."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join(5.0)
+
+    def look(self) -> bool:
+        """Take in what was written since the last look; whether there was anything."""
+        fresh = self._follower.fresh()
+        if self._follower.missed:
+            self._load()
+            return True
+        if not fresh:
+            return False
+        with self.lock:
+            change = self.forest.take(fresh)
+        self._trees.take(change.nodes)
+        self._streams.post(change)
+        return True
+
+    def _load(self) -> None:
+        """Make the picture anew: the journal first, then the tables, so that nothing falls between them."""
+        follower = Follower(place(self._lake.location).journal)
+        fresh = follower.fresh()
+        forest = Forest()
+        forest.take(self._lake.tasks())
+        forest.take(self._lake.runs())
+        forest.take(self._lake.trajectories())
+        for run in [run.id for run in forest.runs.values() if not run.finished or run.status == "stopped"]:
+            nodes = list(self._lake.nodes(run_id=run, where=field("slot") != ""))
+            nodes.sort(key=lambda node: (node.started, node.depth))
+            forest.take(nodes)
+        forest.take(fresh)
+        with self.lock:
+            forest.epoch += self.forest.epoch + 1
+            self.forest, self._follower = forest, follower
+        self._trees.forget()
+        self._streams.post_stale()
+
+    def _run(self) -> None:
+        while not self._ended.wait(LOOK):
+            trouble = self._tried(self._step)
+            if trouble:
+                self._ended.wait(PATIENCE)
+            self.trouble = trouble
+            self.looked = time.time()
+
+    def _step(self) -> None:
+        self.look()
+        self._look_at_mail()
+
+    def _look_at_mail(self) -> None:
+        for run in self._streams.watched():
+            path = Mailbox(self._mail_folder, run).path
+            state = tuple(_moved(path.with_suffix(suffix)) for suffix in (".words", ".events"))
+            if self._mail.get(run, (0.0, 0.0)) != state:
+                self._mail[run] = state
+                self._streams.post_words(run)
+
+    @staticmethod
+    def _tried(step: Callable[[], None]) -> str:
+        try:
+            step()
+        except (SilvaError, OSError) as error:
+            return str(error)
+        return ""
+
+
+def _moved(path: Path) -> float:
+    try:
+        found = path.stat()
+    except OSError:
+        return 0.0
+    return found.st_mtime + found.st_size

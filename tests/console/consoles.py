@@ -1,0 +1,48 @@
+"""Consoles for tests: real servers in a thread; and patience."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from silva.console.serve import Server, console_app, one_user
+from silva.console.users import Users
+from silva.models.serving.server import bind, url_of
+
+
+class Console:
+    """A console that serves. `url` is where, `token` opens it."""
+
+    def __init__(self, lake: Path, users: Users | None = None, port: int = 0) -> None:
+        people, self.token = (users, "") if users is not None else one_user()
+        self._listening = bind("127.0.0.1", port)
+        self.port = self._listening.getsockname()[1]
+        self.url = url_of(self._listening).removesuffix("/v1")
+        ready = threading.Event()
+        self.trail = lake.parent / "trail.jsonl"
+        self.app = console_app(str(lake), people, self.port, trail=self.trail, datasets=lake.parent / "datasets")
+        self._server = Server(self.app, ready.set)
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listening]}, daemon=True)
+        self._thread.start()
+        assert ready.wait(60), self.app.failure
+
+    def at(self, page: str = "") -> str:
+        """The address with the token."""
+        return f"{self.url}/?token={self.token}{page}"
+
+    def close(self) -> None:
+        self._server.should_exit = True
+        self._thread.join(30)
+        self.app.close()
+
+
+def until(true: Callable[[], Any], seconds: float = 45.0) -> Any:
+    """Wait until something holds; its value."""
+    end = time.monotonic() + seconds
+    while not (value := true()):
+        assert time.monotonic() < end, "it did not come"
+        time.sleep(0.02)
+    return value
