@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-GUIDED = Path(__file__).parent.parent / "examples" / "guided" / "night.yaml"
+EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
 
 
 def main() -> None:
@@ -27,13 +28,23 @@ def main() -> None:
     given.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         room = Path(folder)
+        shutil.copytree(EXAMPLES, room / "examples")
         env = dict(os.environ)  # silva envs install terminal babyai
         tasks = ["--task", "terminal/guard-key", "--task", "terminal/tidy-caches", "--task", "terminal/fix-invoice"]
         roll = [sys.executable, "-m", "silva", "rollout", "--env", "terminal", "--lake", "lake"]
         subprocess.run([*roll, "--policy", "expert", "--run", "expert", *tasks], cwd=room, env=env, check=True)
         subprocess.run([*roll, "--policy", "null", "--run", "null", *tasks], cwd=room, env=env, check=True)
         _trained(room, env)
-        model = ["--model", f"scripted:{GUIDED}", "--run", "night", *tasks, "--pool", "3", "budget.turns=4000"]
+        model = [
+            "--model",
+            "scripted:examples/guided/night.yaml",
+            "--run",
+            "night",
+            *tasks,
+            "--pool",
+            "3",
+            "budget.turns=4000",
+        ]
         run = subprocess.Popen([*roll, *model], cwd=room, env=env)
         try:
             time.sleep(15)
@@ -46,13 +57,12 @@ def main() -> None:
 def _trained(room: Path, env: dict[str, str]) -> None:
     """A policy made from nothing, taught by an expert, as in the README, but shorter."""
     silva = [sys.executable, "-m", "silva"]
-    sft = Path(__file__).parent.parent / "examples" / "training" / "sft.yaml"
     roll = ["--policy", "expert", "--agent", "react", "--renderer", "tiny", "--split", "train", "--run", "ball"]
     for words in (
         ["models", "tiny", "--env", "babyai", "--output", "tiny"],
         ["rollout", "--env", "babyai", "--lake", "lake", *roll, "--limit", "60"],
         ["train", "samples", "--lake", "lake", "--run", "ball", "--logprobs", "optional", "--output", "expert.samples"],
-        ["train", "run", str(sft), "curves.lake=lake", "steps=60"],
+        ["train", "run", "examples/training/sft.yaml", "curves.lake=lake", "steps=60"],
         ["policy", "register", "runs/sft/policy", "--lake", "lake", "--line", "ball", "--base", "tiny"],
     ):
         subprocess.run([*silva, *words], cwd=room, env=env, check=True)
@@ -83,7 +93,7 @@ def _pictures(room: Path, env: dict[str, str], chromium: str, output: Path) -> N
             _lake(page, base, output)
             _compare(page, output)
             page.goto(f"{base}/#/training")
-            page.get_by_role("img", name="Curve of loss").wait_for()
+            page.get_by_role("img", name="Curve of loss", exact=True).wait_for()
             _keep(page, output / "training.png")
             browser.close()
     finally:

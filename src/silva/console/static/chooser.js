@@ -5,6 +5,9 @@ import { List } from "./list.js";
 
 const PAGE = 500;
 
+// A task without its environment's name, which all of them share.
+const named = (row) => row.task.split("/").slice(1).join("/") || row.task || row.tree.slice(0, 8);
+
 export async function chooser({ run, id, app }) {
   let rows = [], total = 0, text = "", sort = "started";
   const loading = new Set();
@@ -16,7 +19,7 @@ export async function chooser({ run, id, app }) {
       if (!row) { load(Math.floor(i / PAGE)); return h("div", { class: "tr" }, "…"); }
       const ended = row.status !== "running" && row.status !== "cut off";
       return h("div", { class: "tr", "aria-label": `attempt ${row.task} ${row.slot}` },
-        h("span", { title: row.task }, row.id === id ? h("b", {}, row.task || row.tree.slice(0, 8)) : row.task || row.tree.slice(0, 8)),
+        h("span", { title: row.task }, row.id === id ? h("b", {}, named(row)) : named(row)),
         h("span", { class: "num soft" }, `${row.turns} t`), h("span", { class: !ended ? "num good" : row.success ? "num good" : row.status === "failed" ? "num bad" : "num" }, ended ? (row.score === null ? row.status.slice(0, 6) : decimal(row.score)) : row.status === "running" ? "live" : "cut"),
         h("span", { class: "last" }, ended ? row.failure || `try ${row.slot} · ${row.status}` : row.last || "…"));
     },
