@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from report import Measurement, arguments, hand_in, load
-from silva.errors import StoreError, UsageError
+from silva.errors import StoreError
 from silva.guide import post
 from silva.guide.mailroom import Mailroom
 from silva.lake import Lake
@@ -100,24 +100,18 @@ async def timings(count: int, episodes: int, seed: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder, draw = Path(name), random.Random(seed)
         said: list[tuple[str, str, float]] = []  # id, to whom, when the call came back
-        over = threading.Event()
 
         def speak(to: list[str]) -> None:
             with Lake.open(folder / "lake", mode="read") as lake:
                 for number in range(count):
                     time.sleep(draw.uniform(0.0, 0.06))
-                    if over.is_set():
-                        return
                     whom = draw.choice(to)
-                    try:
-                        post(lake, "r", "say", draw.choice(("ann", "ben")), to=whom, text=f"<w{number}>")
-                    except UsageError:
-                        return  # the run is over
+                    post(lake, "r", "say", draw.choice(("ann", "ben")), to=whom, text=f"<w{number}>")
                     said.append((f"<w{number}>", whom, time.time()))
+                post(lake, "r", "stop", "ann")
 
         async with serve(folder, 0.15) as server:
-            turns = int(count * 0.04 / 0.15) + 40
-            config = settings(folder, server.url, turns, episodes)
+            config = settings(folder, server.url, 100_000, episodes)
             begun: list[threading.Thread] = []
 
             def begin(scheduler: Any, ledger: Any, total: int) -> None:
@@ -127,7 +121,6 @@ async def timings(count: int, episodes: int, seed: int) -> dict[str, Any]:
                 begun.append(thread)
 
             await run_rollout(config, hooks=Hooks(guidance=Mailroom.of(config.lake, "r"), on_start=begin))
-            over.set()
             begun[0].join(10)
         by_id = {each.id: nodes for each, nodes in walks(folder)}
         late = missing = 0

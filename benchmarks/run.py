@@ -29,6 +29,8 @@ BENCHMARKS = (
     "gateway_swap",
     "samples",
     "branching",
+    "guidance",
+    "masks",
 )
 
 

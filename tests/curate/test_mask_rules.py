@@ -10,7 +10,7 @@ from walks import TOOLS, act, raw, walk
 from silva.curate.mask.rules import NAMES, rules
 from silva.curate.turn import Walk
 from silva.errors import UsageError
-from silva.tree import assistant
+from silva.tree import Tool, assistant
 
 LOOK = act("run_command", command="ls")
 FIX = act("edit_file", path="a.py", old="x", new="y")
@@ -70,6 +70,32 @@ def test_an_action_that_cannot_be_taken(action: Any, fault: bool) -> None:
     assert masked("malformed-action", walk(action, "…")) == ([1] if fault else [])
 
 
+def test_what_a_schema_gives_as_range_and_choice() -> None:
+    schema = {"wait": {"type": "number", "minimum": 0, "maximum": 45}, "key": {"enum": ["enter", "tab"]}}
+    tools = [Tool(name="type", parameters={"type": "object", "properties": schema})]
+    for given, fault in (({"wait": 600}, True), ({"wait": 45}, False), ({"wait": -1}, True), ({"key": "x"}, True)):
+        assert masked("malformed-action", walk(act("type", **given), "…", tools=tools)) == ([1] if fault else []), given
+    assert masked("malformed-action", walk(act("type", key="tab"), "…", tools=tools)) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "fails"),
+    [
+        ("diff a b", "1c1\n< x\n---\n> y\n[exit code 1]", False),
+        ("diff a b", "diff: b: No such file or directory\n[exit code 2]", True),
+        ("find . | grep tmp", "[exit code 1]", False),
+        ("grep x a; ./build", "[exit code 1]", True),
+        ("cat deploy.sh", "#!/bin/bash\necho 'mode: refusing'; exit 1\n[exit code 0]", False),
+        ("cat deploy.sh", "cat: deploy.sh: No such file or directory\n[exit code 1]", True),
+        ("bash count.sh", "count.sh: line 2: $1: unbound variable\n[exit code 0]", True),
+        ("python3 a.py", "[exit code 130]", False),
+    ],
+)
+def test_an_exit_code_that_is_an_answer(command: str, answer: str, fails: bool) -> None:
+    told = walk(act("run_command", command=command), answer)
+    assert masked("error-observation", told) == ([1] if fails else [])
+
+
 def test_an_action_that_was_cut_off() -> None:
     assert masked("malformed-action", walk(assistant("I will now"), "…", finish_reason="length")) == [1]
 
@@ -100,6 +126,32 @@ def test_an_edit_without_a_look() -> None:
     assert masked("blind-edit", walk(FIX, "done", task=shown)) == []
 
 
+def test_an_edit_of_what_a_pattern_showed_or_a_copy_holds() -> None:
+    assert masked("blind-edit", walk(act("run_command", command="tail -n 3 *.py"), "x", FIX, "done")) == []
+    assert masked("blind-edit", walk(act("run_command", command="tail -n 3 *.cfg"), "x", FIX, "done")) == [2]
+    assert masked("blind-edit", walk(act("run_command", command="grep 'x.*' b.cfg"), "x", FIX, "done")) == [2]
+    copy = act("run_command", command="cp b.py a.py")
+    assert masked("blind-edit", walk(act("view_file", path="b.py"), "x", copy, "", FIX, "done")) == []
+    assert masked("blind-edit", walk(copy, "", FIX, "done")) == [2], "a copy of what nobody has seen"
+
+
+def test_words_that_end_the_task() -> None:
+    words, score = assistant("All done."), act("evaluate")
+    assert masked("ill-timed-end", walk(FIX, "ok", words)) == [2]
+    assert masked("ill-timed-end", walk(words)) == [1]
+    assert masked("ill-timed-end", walk(FIX, "ok", score, "1", words)) == []
+    assert masked("ill-timed-end", walk(words, "go on", FIX, "ok", score, "1")) == [], "they ended nothing"
+    assert masked("ill-timed-end", walk(FIX, "ok", assistant("I wi"), finish_reason="length")) == []
+    few = [tool for tool in TOOLS if tool.name not in ("finish", "evaluate")]
+    assert masked("ill-timed-end", walk(words, tools=few)) == [], "an answer in words is how such a task ends"
+
+
+def test_a_document_is_looked_at() -> None:
+    read, other = act("document_read", path="a.pdf"), act("document_read", path="b.pdf")
+    assert masked("repeated-action", walk(read, "a", other, "b", read, "a")) == [3]
+    assert masked("ill-timed-end", walk(read, "a", act("evaluate"), "0")) == [2]
+
+
 def test_scores_and_ends_at_the_wrong_time() -> None:
     score, end = act("evaluate"), act("finish")
     assert masked("ill-timed-end", walk(score, "0", FIX, "ok", score, "1", score, "1", end)) == [1, 4]
@@ -119,6 +171,9 @@ def test_a_script_that_is_passed_over() -> None:
     assert masked("ignored-script", walk(own, "ok", run, "done", task=task)) == [1, 2]
     assert masked("ignored-script", walk(use, "done", own, "ok", task=task)) == []
     assert masked("ignored-script", walk(own, "ok", run, "done")) == []
+    look = act("run_command", command="cat scripts/convert.sh")
+    mend = act("edit_file", path="mine.py", old="1", new="2")
+    assert masked("ignored-script", walk(look, "cp", own, "ok", mend, "ok", task=task)) == [2, 3], "read is not run"
     mended = act("create_file", path="scripts/convert.sh", content="cp")
     assert masked("ignored-script", walk(mended, "ok", task=task)) == []
 

@@ -26,6 +26,8 @@ _EDITS = re.compile(
 _WRITES = re.compile(r"(?<![>\d&])>\s*(?P<path>[\w./~-]+)|\btee\s+(?P<tee>[\w./~-]+)")
 _VIEWS = re.compile(r"\b(?:cat|head|tail|less|more|nl|sed\s+-n|grep|rg|awk|diff|od|xxd)\b(?P<rest>[^|;&>]*)")
 _WORD = re.compile(r"[\w./~-]+")
+_PATTERN = re.compile(r"(?<=\s)[\w./~-]*[*?][\w./~*?-]*(?=\s|$)")
+_COPIES = re.compile(r"\b(?:cp|mv)\s+(?:-\w+\s+)*(?P<old>[\w./~-]+)\s+(?P<new>[\w./~-]+)\s*(?=$|[;&|\n])")
 
 
 class Kinds(BaseModel):
@@ -38,7 +40,7 @@ class Kinds(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     view: str = (
-        r"(view|read|open|cat|show|inspect|get)[_-]?(file|document)\w*|file[_-]?(view|read|search)"
+        r"(view|read|open|cat|show|inspect|get)[_-]?(file|document)\w*|(file|document)[_-]?(view|read|search)"
         r"|cat|grep|search_in_file"
     )
     edit: str = (
@@ -68,13 +70,30 @@ class Kinds(BaseModel):
         return ""
 
     def viewed(self, call: Call) -> set[str]:
-        """The files whose content the call shows."""
+        """The files whose content the call shows; a shell's pattern (`*.conf`) where it shows all that match."""
         kind = self.of(call.name)
         if kind == "view":
             return _paths(call)
         if kind in ("run", "wait"):
-            return {word for found in _VIEWS.finditer(command_of(call)) for word in _WORD.findall(found["rest"])}
+            shown = [found["rest"] for found in _VIEWS.finditer(command_of(call))]
+            return {word for rest in shown for word in (*_WORD.findall(rest), *_PATTERN.findall(rest))}
         return set()
+
+    def copied(self, call: Call) -> list[tuple[str, str]]:
+        """Files copied or renamed: from where, to where."""
+        if self.of(call.name) != "run":
+            return []
+        return [(found["old"], found["new"]) for found in _COPIES.finditer(command_of(call))]
+
+    def asks(self, call: Call) -> bool:
+        """Whether the call runs a command that shows or compares: what it prints is content."""
+        command = command_of(call)
+        return self.of(call.name) == "run" and bool(command) and _looks_only(command)
+
+    def compares(self, call: Call) -> bool:
+        """Whether the call's command ends in one whose exit code 1 is an answer: nothing matches, or they differ."""
+        last = re.split(r"&&|\|\||[;|\n]", command_of(call))[-1]
+        return self.of(call.name) == "run" and _ANSWERS.match(last) is not None
 
     def edited(self, call: Call) -> set[str]:
         """The files that are there before the call, and that it changes in part."""
@@ -121,6 +140,9 @@ def command_of(call: Call) -> str:
 _LOOKS = re.compile(
     r"\s*((cat|head|tail|less|ls|pwd|grep|rg|find|wc|stat|file|du|df|ps|echo|cd|which|env|nl)(\s.*)?)?", re.DOTALL
 )
+
+
+_ANSWERS = re.compile(r"\s*(grep|egrep|fgrep|rg|diff|cmp|test|\[)\s")
 
 
 def _looks_only(command: str) -> bool:

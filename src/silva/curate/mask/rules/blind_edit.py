@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 
 from silva.curate.mask.kinds import Kinds
@@ -12,7 +13,8 @@ from silva.curate.turn import Walk
 
 class BlindEdit:
     """An edit of a file that no earlier turn has viewed, written whole, or been shown in words. Editing again without
-    a look in between is blind too, where the first edit failed; where it succeeded its content is known."""
+    a look in between is blind too, where the first edit failed; where it succeeded its content is known. A copy of a
+    known file is known."""
 
     name = "blind-edit"
     summary = "a file is edited that was not viewed before"
@@ -26,16 +28,23 @@ class BlindEdit:
         for turn in walk.turns:
             for call in turn.calls:
                 for path in sorted(self._kinds.edited(call)):
-                    if _name(path) not in known and not _shown(walk, path):
+                    if not _known(_name(path), known) and not _shown(walk, path):
                         yield Finding(turn, f"{path} is edited without a look at it before")
                         break
             for call in turn.calls:
                 known |= {_name(path) for path in self._kinds.viewed(call) | self._kinds.written(call)}
+                for old, new in self._kinds.copied(call):
+                    if _known(_name(old), known):
+                        known.add(_name(new))
 
 
 def _name(path: str) -> str:
     """The last part: an agent may say `./a.py` once and `/workspace/a.py` next."""
     return PurePosixPath(path).name
+
+
+def _known(name: str, known: set[str]) -> bool:
+    return name in known or any(fnmatchcase(name, each) for each in known if "*" in each or "?" in each)
 
 
 def _shown(walk: Walk, path: str) -> bool:

@@ -35,18 +35,20 @@ class IgnoredScript:
             return
         own: set[str] = set()
         for turn in walk.turns:
-            if _named(turn) & provided:
+            if self._run(turn) & provided:
                 return
             made = {PurePosixPath(path).name for call in turn.calls for path in self._kinds.written(call)}
             made = {name for name in made if _SCRIPT.fullmatch(name)} - provided
+            changed = {PurePosixPath(path).name for call in turn.calls for path in self._kinds.edited(call)}
             own |= made
+            made |= changed & own
             used = {name for name in own if any(name in command_of(call) for call in turn.calls)}
             if made or used:
                 other = sorted(made or used)[0]
                 yield Finding(turn, f"{other} in place of {sorted(provided)[0]}, which the task provides")
 
-
-def _named(turn: Turn) -> set[str]:
-    """The scripts the turn's calls name, wherever they stand in the arguments."""
-    text = "\n".join(str(value) for call in turn.calls for value in (call.arguments or {}).values())
-    return {PurePosixPath(found).name for found in _SCRIPT.findall(text)}
+    def _run(self, turn: Turn) -> set[str]:
+        """The scripts the turn's calls name otherwise than to look at them: to run, or to mend."""
+        calls = [call for call in turn.calls if self._kinds.of(call.name) != "view" and not self._kinds.asks(call)]
+        text = "\n".join(str(value) for call in calls for value in (call.arguments or {}).values())
+        return {PurePosixPath(found).name for found in _SCRIPT.findall(text)}

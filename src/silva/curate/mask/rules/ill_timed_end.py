@@ -6,12 +6,13 @@ from collections.abc import Iterable
 
 from silva.curate.mask.kinds import Kinds
 from silva.curate.mask.rule import Finding
-from silva.curate.turn import Walk
+from silva.curate.turn import Turn, Walk
 
 
 class IllTimedEnd:
     """Evaluating before anything was done; evaluating again although nothing changed since; finishing as the very first
-    action; finishing without ever evaluating where there is a tool for it; acting on after finishing."""
+    action; finishing without ever evaluating where there is a tool for it; acting on after finishing. Words that end
+    the walk are an end as well, where there is a tool for ending."""
 
     name = "ill-timed-end"
     summary = "it asks for a score, or ends, at the wrong time"
@@ -27,6 +28,12 @@ class IllTimedEnd:
                 yield Finding(turn, f"the task was finished in turn {finished}")
                 continue
             can_evaluate = any(self._kinds.of(tool.name) == "evaluate" for tool in turn.tools)
+            if _ends_in_words(turn, self._kinds):
+                if turn.number == 1:
+                    yield Finding(turn, "it ends in words before doing anything")
+                elif can_evaluate and not evaluated:
+                    yield Finding(turn, "it ends in words without evaluating once")
+                continue
             for call in turn.calls:
                 kind = self._kinds.of(call.name)
                 if kind == "evaluate":
@@ -45,3 +52,14 @@ class IllTimedEnd:
                     finished = turn.number
                 elif self._kinds.changes(call):
                     changed = True
+
+
+def _ends_in_words(turn: Turn, kinds: Kinds) -> bool:
+    """An empty reply, or one that was cut off, was not meant as an end."""
+    return (
+        turn.is_last
+        and not turn.action.message.tool_calls
+        and bool(turn.action.message.text.strip())
+        and turn.action.finish_reason != "length"
+        and any(kinds.of(tool.name) == "finish" for tool in turn.tools)
+    )

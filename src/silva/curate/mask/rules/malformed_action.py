@@ -21,7 +21,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 class MalformedAction:
     """No words and no call; cut off at the length limit; arguments that are not an object; a tool that is not there;
-    arguments that are missing, unknown or of another type than its schema says."""
+    arguments that are missing, unknown, of another type or beyond the range or the choice that its schema gives."""
 
     name = "malformed-action"
     summary = "the action says nothing, was cut off, or its call does not fit the tools"
@@ -63,4 +63,19 @@ def _call_fault(call: Call, tools: dict[str, Tool]) -> str:
         wanted = _TYPES.get(str((known.get(name) or {}).get("type")))
         if wanted and not (isinstance(value, wanted) and (bool in wanted or not isinstance(value, bool))):
             return f"{call.name}: {name} is not of type {known[name]['type']}"
+        if not _within(value, known.get(name) or {}):
+            return f"{call.name}: {name} is not among what the tool takes"
     return ""
+
+
+def _within(value: Any, schema: dict[str, Any]) -> bool:
+    """Whether a value is one of those enumerated, and a number in its range."""
+    choice = schema.get("enum")
+    if isinstance(choice, list) and choice and value not in choice:
+        return False
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return True
+    least, most = schema.get("minimum"), schema.get("maximum")
+    return not (isinstance(least, (int, float)) and value < least) and not (
+        isinstance(most, (int, float)) and value > most
+    )
