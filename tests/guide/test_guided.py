@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from guiding import said_by
+from guiding import settings as chain
 
 from silva.cli.main import run as silva
 from silva.errors import Exit
@@ -50,17 +52,8 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def settings(folder: Path, url: str, **fields: Any) -> RolloutConfig:
-    given = {
-        "run": "r",
-        "env": ("arithmetic",),
-        "lake": str(folder / "lake"),
-        "model": f"{url}#scripted",
-        "tasks": {"split": "chain", "limit": 1},
-        "budget": {"turns": 12},
-        "retries": 0,
-        **fields,
-    }
-    return RolloutConfig.model_validate(given)
+    """A run of one chain whose environment has a process of its own."""
+    return chain(folder, url, **{"hosts": {}, **fields})
 
 
 class Timely:
@@ -95,10 +88,6 @@ async def grown(
     (trajectory,) = result.trajectories
     with Lake.open(config.lake, mode="read") as lake:
         return trajectory, list(lake.walk(trajectory)), lake.supervisions(run_id="r")
-
-
-def said_by(author: Author, walk: list[Node]) -> list[str]:
-    return [node.message.text for node in walk if node.author is author]
 
 
 async def test_words_are_heard_before_the_next_turn_as_a_node_of_their_own(told: Path) -> None:

@@ -94,10 +94,8 @@ async def _shell(
 
     task = asyncio.current_task()
     assert task is not None
-    for number in (
-        signal.SIGTERM,
-        signal.SIGHUP,
-    ):  # the terminal here, and what is inside, must not be left as they are
+    # The terminal here, and what is inside, must not be left as they are.
+    for number in (signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     async with (
         await open_backend(which.value, state=state, snapshots=snapshots) as backend,

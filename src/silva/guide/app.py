@@ -144,8 +144,7 @@ class GuideApp:
                 raise Problem("not_found", f"there is no {method} {path[:80]}")
 
     def _admitted(self, exchange: Exchange) -> str:
-        scheme, _, given = exchange.header(b"authorization").partition(" ")
-        shown = given.strip().encode("latin-1", "replace") if scheme.lower() == "bearer" else b""
+        shown = exchange.bearer()
         found = [place for place, (token, _) in enumerate(self._tokens) if hmac.compare_digest(shown, token)]
         if not found:
             raise Problem("auth", "this needs the token: send it as 'Authorization: Bearer …'")
@@ -226,13 +225,7 @@ async def _answer(exchange: Exchange, body: object, status: int = 200) -> None:
 
 
 async def _refuse(exchange: Exchange, problem: Problem) -> None:
-    if exchange.started:
-        await exchange.abort()
-        return
-    headers: list[tuple[bytes, bytes]] = []
-    if problem.retry_after is not None:
-        headers.append((b"retry-after", b"%d" % max(1, round(problem.retry_after))))
-    if problem.kind in ("auth", "too_large", "rate_limit"):  # the body may not have been read
-        headers.append((b"connection", b"close"))
-    error = {"error": {"kind": problem.kind, "message": str(problem)}}
-    await exchange.send(problem.status, msgspec.json.encode(error), headers=tuple(headers))
+    unread = problem.kind in ("auth", "too_large", "rate_limit")
+    await exchange.refuse_kind(
+        problem.status, problem.kind, str(problem), retry_after=problem.retry_after, unread=unread
+    )

@@ -101,6 +101,14 @@ class RayConfig(Section):
         raise ValueError(f"address {value!r}: auto or HOST:PORT, run on a machine of the cluster")
 
 
+def _expression(value: str) -> str:
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"{value!r} is not a regular expression ({error})") from error
+    return value
+
+
 class RiskRule(Section):
     """What makes an action risky: a call whose tool's name, or whose arguments, a pattern is found in. Patterns are
     regular expressions, letter case ignored; a tool's name is matched as words (`delete_file`, `deleteFile`: "delete
@@ -112,11 +120,7 @@ class RiskRule(Section):
     @field_validator("tool", "arguments")
     @classmethod
     def _pattern(cls, value: str) -> str:
-        try:
-            re.compile(value)
-        except re.error as error:
-            raise ValueError(f"{value!r} is not a regular expression ({error})") from error
-        return value
+        return _expression(value)
 
 
 class SnapshotConfig(Section):
@@ -174,12 +178,7 @@ class GuidanceConfig(Section):
     @field_validator("patterns")
     @classmethod
     def _expressions(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for each in value:
-            try:
-                re.compile(each)
-            except re.error as error:
-                raise ValueError(f"{each!r} is not a regular expression ({error})") from error
-        return value
+        return tuple(map(_expression, value))
 
     @property
     def wanted(self) -> bool:

@@ -168,8 +168,8 @@ class Episode:
             self._show()
             if self._guided is not None:
                 await self._guided.attend(self._put_off)
-            if self._guided is not None and self._guided.stopped is not None:
-                return None
+                if self._guided.stopped is not None:
+                    return None
             turn, started = await self._asked(agent)
             if turn is None:
                 return None

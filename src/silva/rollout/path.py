@@ -133,7 +133,7 @@ class Path:
     def act(self, turn: Turn, started: float, *, hold: bool = False) -> None:
         """Add the policy's turn and send it, with what is pending, on its way to the journal; `hold` leaves it pending
         until `send`, for what must not be kept without it."""
-        tokens, attributes = self._exact_tokens(turn)
+        tokens, attributes = _exact_tokens(turn, self._seen)
         node = self._node(
             Author.POLICY,
             turn.message,
@@ -241,12 +241,7 @@ class Path:
         """Add a summary of the first `end` nodes as a branch behind them. It is durable on return, or, where what it
         stands behind is not yet, travels with the next turn."""
         behind = self.walk[end - 1]
-        tokens, told = turn.tokens, {}
-        if tokens is not None and turn.prompt_ids:
-            tokens, restart = added(seen_ids(self.walk[:end]), turn.prompt_ids, tokens)
-            told = {"tokens": RESTART} if restart else {}
-        elif tokens is not None:
-            told = {"tokens": COMPLETION}
+        tokens, told = _exact_tokens(turn, seen_ids(self.walk[:end]))
         node = self._node(
             Author.SUMMARISER,
             turn.message,
@@ -341,19 +336,20 @@ class Path:
             **fields,  # pyright: ignore[reportArgumentType]
         )
 
-    def _exact_tokens(self, turn: Turn) -> tuple[Tokens | None, dict[str, object]]:
-        """The ids this turn added so that ids along the walk concatenate to what the model saw.
 
-        Where a template rewrote earlier turns the prompt is no continuation; the node then holds the whole context and
-        says `restart`. Where the backend did not say what it saw, exactness is lost and the node says `completion`.
-        """
-        sampled = turn.tokens
-        if sampled is None:
-            return None, {}
-        if not turn.prompt_ids:
-            return sampled, {"tokens": COMPLETION}
-        tokens, restart = added(self._seen, turn.prompt_ids, sampled)
-        return tokens, {"tokens": RESTART} if restart else {}
+def _exact_tokens(turn: Turn, seen: list[int] | None) -> tuple[Tokens | None, dict[str, object]]:
+    """The ids a turn adds behind those seen, so that ids along the walk concatenate to what the model saw.
+
+    Where a template rewrote earlier turns the prompt is no continuation; the node then holds the whole context and says
+    `restart`. Where the backend did not say what it saw, exactness is lost and the node says `completion`.
+    """
+    sampled = turn.tokens
+    if sampled is None:
+        return None, {}
+    if not turn.prompt_ids:
+        return sampled, {"tokens": COMPLETION}
+    tokens, restart = added(seen, turn.prompt_ids, sampled)
+    return tokens, {"tokens": RESTART} if restart else {}
 
 
 def _shown(node: Node) -> str:

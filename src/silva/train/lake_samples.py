@@ -7,6 +7,7 @@ What a run's trajectories cannot give exactly is refused, or counted and left ou
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
@@ -51,21 +52,50 @@ class Collected:
     inexact: tuple[str, ...] = ()
 
 
-def each_in_turn(lake: Lake, trajectories: Sequence[Trajectory], reading: Reading) -> Iterator[Given]:
-    """What each trajectory gives, in order; a tree is let go after its last."""
-    readers: dict[str, SampleReader] = {}
-    left: dict[str, int] = {}
+def each_with_reader(
+    lake: Lake, trajectories: Sequence[Trajectory], reading: Reading
+) -> Iterator[tuple[Trajectory, Tree, SampleReader]]:
+    """Each trajectory with its tree and what reads it, in order; a tree is read once, and let go after its last."""
+    open_trees: dict[str, tuple[Tree, SampleReader]] = {}
+    left = Counter(each.tree_id for each in trajectories)
     for each in trajectories:
-        left[each.tree_id] = left.get(each.tree_id, 0) + 1
-    for each in trajectories:
-        reader = readers.pop(each.tree_id, None) or SampleReader(Tree(lake.nodes(tree_id=each.tree_id)), (), reading)
+        known = open_trees.pop(each.tree_id, None)
+        if known is None:
+            tree = Tree(lake.nodes(tree_id=each.tree_id))
+            known = tree, SampleReader(tree, (), reading)
         left[each.tree_id] -= 1
         if left[each.tree_id]:
-            readers[each.tree_id] = reader
+            open_trees[each.tree_id] = known
+        yield each, *known
+
+
+def each_in_turn(lake: Lake, trajectories: Sequence[Trajectory], reading: Reading) -> Iterator[Given]:
+    """What each trajectory gives, in order; a tree is let go after its last."""
+    for each, _, reader in each_with_reader(lake, trajectories, reading):
         try:
             yield reader.samples(each)
         except (InexactTokensError, SampleError) as error:
             yield Refused(str(error))
+
+
+def usable(trajectories: Sequence[Trajectory], failed: bool) -> tuple[list[Trajectory], list[Trajectory]]:
+    """The last attempt at each place, and those of them that samples are made of, in the order in which they are read;
+    `failed` takes those that failed, too."""
+    last = [member for group in groups(list(trajectories)) for member in group.trajectories if not member.superseded]
+    taken = [each for each in last if each.leaf_id and (failed or each.outcome.status is not Status.FAILED)]
+    return last, sorted(taken, key=lambda each: (each.run_id, each.task_id, each.index, each.id))
+
+
+def refused(trajectory: Trajectory, why: str, inexact: Literal["refuse", "skip"]) -> str:
+    """The line on a trajectory that gives no sample.
+
+    Raises:
+        SampleError: it says that line, where what is inexact is to be refused.
+    """
+    line = f"trajectory {trajectory.id[:12]} ({trajectory.task_id}, try {trajectory.index}): {why}"
+    if inexact == "refuse":
+        raise SampleError(f"{line} (or skip what is inexact)")
+    return line
 
 
 def collect(
@@ -92,19 +122,14 @@ def collect(
         SampleError: a trajectory cannot be used, and is to be refused; it is named, with the node.
         StoreError: the lake is damaged.
     """
-    last = [member for group in groups(list(trajectories)) for member in group.trajectories if not member.superseded]
-    ended = [each for each in last if each.leaf_id and (failed or each.outcome.status is not Status.FAILED)]
-    ended.sort(key=lambda each: (each.run_id, each.task_id, each.index, each.id))
-    masked = masked_nodes(judged for run_id in _runs(ended) for judged in lake.supervisions(run_id=run_id))
+    last, ended = usable(trajectories, failed)
+    masked = masked_nodes(judged for run_id in runs_of(ended) for judged in lake.supervisions(run_id=run_id))
     reading = replace(reading, masked=reading.masked | masked)
     samples: list[Sample] = []
     why: list[str] = []
     for each, given in zip(ended, read(lake, ended, reading), strict=True):
         if isinstance(given, Refused):
-            line = f"trajectory {each.id[:12]} ({each.task_id}, try {each.index}): {given.why}"
-            if inexact == "refuse":
-                raise SampleError(f"{line} (or skip what is inexact)")
-            why.append(line)
+            why.append(refused(each, given.why, inexact))
         else:
             samples += given
     return Collected(
@@ -116,5 +141,6 @@ def collect(
     )
 
 
-def _runs(trajectories: Iterable[Trajectory]) -> list[str]:
+def runs_of(trajectories: Iterable[Trajectory]) -> list[str]:
+    """The runs that trajectories are of, each once."""
     return sorted({each.run_id for each in trajectories})

@@ -21,11 +21,12 @@ from silva.lake import Lake
 from silva.rollout.guided_nodes import takes_turn
 from silva.rollout.seen import summaries_of
 from silva.rollout.summary import facts, in_force, shown_nodes
+from silva.train.lake_samples import each_with_reader, refused, runs_of, usable
 from silva.train.sample import Sample, SampleError
 from silva.train.samples import SampleReader, samples
 from silva.train.stretch import Reading
 from silva.train.supervised import masked_nodes
-from silva.tree import Author, InexactTokensError, Node, Status, Supervision, Trajectory, Tree, groups
+from silva.tree import Author, InexactTokensError, Node, Supervision, Trajectory, Tree
 
 Kind = Literal["actions", "summary"]
 
@@ -103,11 +104,9 @@ def read_rows(
         SampleError: a trajectory cannot be used, and is to be refused; it is named, with the node.
         StoreError: the lake is damaged.
     """
-    last = [member for group in groups(list(trajectories)) for member in group.trajectories if not member.superseded]
-    taken = [each for each in last if each.leaf_id and (failed or each.outcome.status is not Status.FAILED)]
-    taken.sort(key=lambda each: (each.run_id, each.task_id, each.index, each.id))
+    last, taken = usable(trajectories, failed)
     said: dict[str, list[Supervision]] = {}
-    for run in sorted({each.run_id for each in taken}):
+    for run in runs_of(taken):
         for one in lake.supervisions(run_id=run):
             said.setdefault(one.node_id, []).append(one)
     masked = masked_nodes(one for several in said.values() for one in several) if masking else frozenset[str]()
@@ -119,18 +118,15 @@ def read_rows(
     found: list[Row] = []
     why: list[str] = []
     summed: set[str] = set()
-    for trajectory in taken:
+    for trajectory, tree, reader in each_with_reader(lake, taken, reading):
         try:
             left = earlier.get((trajectory.tree_id, trajectory.index), [])
-            given = list(_rows(lake, trajectory, reading, said, left))
+            given = list(_rows(tree, reader, trajectory, reading, said, left))
             fresh = [row for row in given if row.kind == "actions" or row.nodes[-1].id not in summed]
             summed.update(row.nodes[-1].id for row in fresh if row.kind == "summary")
             found += fresh
         except (InexactTokensError, SampleError) as error:
-            line = f"trajectory {trajectory.id[:12]} ({trajectory.task_id}, try {trajectory.index}): {error}"
-            if inexact == "refuse":
-                raise SampleError(f"{line} (or skip what is inexact)") from error
-            why.append(line)
+            why.append(refused(trajectory, str(error), inexact))
     kept = [row for row in found if row.sample.mask.any()]
     drawn = [(row.sample, action) for row in found for action in row.sample.actions if _is_here(row, action.node_id)]
     return Rows(
@@ -151,9 +147,13 @@ def _is_here(row: Row, node_id: str) -> bool:
 
 
 def _rows(
-    lake: Lake, trajectory: Trajectory, reading: Reading, said: dict[str, list[Supervision]], left: Sequence[str]
+    tree: Tree,
+    reader: SampleReader,
+    trajectory: Trajectory,
+    reading: Reading,
+    said: dict[str, list[Supervision]],
+    left: Sequence[str],
 ) -> Iterator[Row]:
-    tree = Tree(lake.nodes(tree_id=trajectory.tree_id))
     assert trajectory.leaf_id is not None
     walk = list(tree.walk(trajectory.leaf_id))
     on_walk = {node.id: place for place, node in enumerate(walk)}
@@ -166,7 +166,7 @@ def _rows(
 
     beside = {node.id: node for leaf in left for node in tree.walk(leaf) if node.id not in on_walk}
     elsewhere = sorted((one for name in beside for one in said.get(name, ())), key=lambda one: one.at)
-    written = SampleReader(tree, (), reading).samples(trajectory)
+    written = reader.samples(trajectory)
     for number, sample in enumerate(written):
         end = sample.actions[-1].node_id
         if end not in on_walk:  # a walk beside the main one: a sub-agent of a program

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from silva.curate.mask.kinds import Kinds
+from silva.curate.mask.kinds import Kinds, expression
 from silva.curate.mask.rules import NAMES
 
 
@@ -51,9 +49,4 @@ class MaskConfig(Section):
     @field_validator("errors")
     @classmethod
     def _compiles(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        for pattern in value:
-            try:
-                re.compile(pattern)
-            except re.error as error:
-                raise ValueError(f"{pattern!r} is no regular expression: {error}") from error
-        return value
+        return tuple(map(expression, value))

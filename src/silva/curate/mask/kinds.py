@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
@@ -28,6 +27,19 @@ _VIEWS = re.compile(r"\b(?:cat|head|tail|less|more|nl|sed\s+-n|grep|rg|awk|diff|
 _WORD = re.compile(r"[\w./~-]+")
 _PATTERN = re.compile(r"(?<=\s)[\w./~-]*[*?][\w./~*?-]*(?=\s|$)")
 _COPIES = re.compile(r"\b(?:cp|mv)\s+(?:-\w+\s+)*(?P<old>[\w./~-]+)\s+(?P<new>[\w./~-]+)\s*(?=$|[;&|\n])")
+
+
+def expression(value: str) -> str:
+    """A regular expression of a configuration, as it was given.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        re.compile(value)
+    except re.error as error:
+        raise ValueError(f"{value!r} is no regular expression: {error}") from error
+    return value
 
 
 class Kinds(BaseModel):
@@ -55,12 +67,8 @@ class Kinds(BaseModel):
 
     @field_validator("*")
     @classmethod
-    def _compiles(cls, value: Any) -> Any:
-        try:
-            re.compile(value)
-        except re.error as error:
-            raise ValueError(f"{value!r} is no regular expression: {error}") from error
-        return value
+    def _compiles(cls, value: str) -> str:
+        return expression(value)
 
     def of(self, name: str) -> str:
         """The kind of the tool of that name; "" for none of them."""

@@ -19,13 +19,13 @@ rules:
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from silva.curate.mask.kinds import expression
 from silva.curate.mask.rules import NAMES
 from silva.errors import UsageError
 
@@ -139,9 +139,4 @@ def read_script(path: Path) -> ScriptedRules:
 
 
 def _pattern(value: str | None) -> str | None:
-    if value is not None:
-        try:
-            re.compile(value)
-        except re.error as error:
-            raise ValueError(f"{value!r} is no regular expression: {error}") from error
-    return value
+    return value if value is None else expression(value)

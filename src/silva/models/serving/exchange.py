@@ -61,6 +61,11 @@ class Exchange:
                 return value.decode("latin-1")
         return ""
 
+    def bearer(self) -> bytes:
+        """The token that the client showed ("" where there is none)."""
+        scheme, _, given = self.header(b"authorization").partition(" ")
+        return given.strip().encode("latin-1", "replace") if scheme.lower() == "bearer" else b""
+
     async def body(self, largest: int = LARGEST_BODY) -> bytes:
         """The whole body.
 
@@ -115,6 +120,22 @@ class Exchange:
         if refusal.retry_after is not None:
             headers = ((b"retry-after", f"{refusal.retry_after:g}".encode()),)
         await self.send(refusal.status, refusal.body(), headers=headers)
+
+    async def refuse_kind(
+        self, status: int, kind: str, message: str, *, retry_after: float | None = None, unread: bool = False
+    ) -> None:
+        """Answer with an error that has a kind of its own, or drop an answer that has begun. `retry_after` is in
+        seconds; `unread` says that the body may not have been read, so that the connection is of no more use."""
+        if self.started:
+            await self.abort()
+            return
+        headers: list[tuple[bytes, bytes]] = []
+        if retry_after is not None:
+            headers.append((b"retry-after", b"%d" % max(1, round(retry_after))))
+        if unread:
+            headers.append((b"connection", b"close"))
+        error = {"error": {"kind": kind, "message": message}}
+        await self.send(status, msgspec.json.encode(error), headers=tuple(headers))
 
     async def begin_events(self, headers: tuple[tuple[bytes, bytes], ...] = ()) -> None:
         """Begin an answer of server-sent events."""

@@ -259,35 +259,24 @@ class BufferApp:
             return await exchange.body(largest)
 
     def _demand_admin(self, exchange: Exchange) -> None:
-        if not _is(_token(exchange), self._admin_token):
+        if not _is(exchange.bearer(), self._admin_token):
             raise Refused("auth", "this needs the admin token: send it as 'Authorization: Bearer …'")
 
     def _admitted(self, exchange: Exchange, name: str) -> Job:
-        given = _token(exchange)
+        given = exchange.bearer()
         if not (_is(given, self._jobs.token(name)) or _is(given, self._admin_token)):
             raise Refused("auth", "this needs the job's token: send it as 'Authorization: Bearer …'")
         return self._jobs.get(name)
 
     async def _refuse(self, exchange: Exchange, refused: Refused) -> None:
-        if exchange.started:
-            await exchange.abort()
-            return
-        headers: list[tuple[bytes, bytes]] = []
-        if refused.retry_after is not None:
-            headers.append((b"retry-after", b"%d" % max(1, round(refused.retry_after))))
-        if refused.kind in ("auth", "too_large", "busy"):  # the body may not have been read
-            headers.append((b"connection", b"close"))
-        error = {"error": {"kind": refused.kind, "message": str(refused)}}
-        await exchange.send(refused.status, msgspec.json.encode(error), headers=tuple(headers))
+        unread = refused.kind in ("auth", "too_large", "busy")
+        await exchange.refuse_kind(
+            refused.status, refused.kind, str(refused), retry_after=refused.retry_after, unread=unread
+        )
 
 
 async def _json(exchange: Exchange, body: object, status: int = 200) -> None:
     await exchange.send(status, msgspec.json.encode(body))
-
-
-def _token(exchange: Exchange) -> bytes:
-    scheme, _, given = exchange.header(b"authorization").partition(" ")
-    return given.strip().encode("latin-1", "replace") if scheme.lower() == "bearer" else b""
 
 
 def _is(given: bytes, token: str) -> bool:
