@@ -20,6 +20,7 @@ from student import Student
 from silva.lake import Lake
 from silva.rollout import RolloutConfig, run_rollout
 from silva.rollout.conversations import Conversation, shown
+from silva.rollout.run import Hooks
 from silva.train.config import TrainConfig
 from silva.train.curves import read_curve
 from silva.train.lake_samples import collect
@@ -34,6 +35,8 @@ from silva.tree.formats.tasks import write_tasks
 
 TEMPERATURE = 1.0
 """Of everything a student plays, measured or not: what is measured is the policy that is trained."""
+MICRO_TOKENS = 512
+"""Computed at once. Changes no result; two seeds side by side need a fraction of the memory."""
 
 
 class Experiment:
@@ -54,7 +57,9 @@ class Experiment:
         random.Random(seed).shuffle(self.learn)
         self._samples = 0
 
-    def play(self, run: str, tasks: Sequence[Task], group: int = 1, **more: Any) -> list[Trajectory]:
+    def play(
+        self, run: str, tasks: Sequence[Task], group: int = 1, hooks: Hooks | None = None, **more: Any
+    ) -> list[Trajectory]:
         """Play tasks, `group` attempts each; what came of them."""
         file = self.folder / f"{run}.jsonl"
         file.write_text("".join(f"{line}\n" for line in write_tasks(list(tasks))), encoding="utf-8")
@@ -73,7 +78,7 @@ class Experiment:
                 **more,
             }
         )
-        result = asyncio.run(run_rollout(settings))
+        result = asyncio.run(run_rollout(settings, hooks=hooks))
         if result.remaining:
             raise SystemExit(f"run {run}: {result.remaining} episodes are left ({result.stopped})")
         return result.trajectories
@@ -130,6 +135,7 @@ class Experiment:
                 "optimiser": {"learning_rate": rate, "schedule": "cosine", "warmup": max(1, steps // 10), "floor": 0.1},
                 "steps": steps,
                 "batch": batch,
+                "micro_tokens": MICRO_TOKENS,
                 "temperature": TEMPERATURE,
                 "seed": self.seed,
                 "threads": self.threads,
@@ -168,6 +174,7 @@ class Experiment:
                 "group": group,
                 "batch": batch,
                 "steps": steps,
+                "micro_tokens": MICRO_TOKENS,
                 "optimiser": {"learning_rate": rate},
                 "temperature": TEMPERATURE,
                 "seed": self.seed,

@@ -55,12 +55,12 @@ RECIPES = {
     ("local", "reasoning-gym/number_sequence"): QUESTIONS,
     ("local", "reasoning-gym/gcd"): QUESTIONS,
     ("local", "babyai"): Recipe(
-        attempts=1,
+        attempts=2,
         sft_tasks=72,
         sft={"batch": 4, "rate": 1e-3},
         begin_tasks=24,
         begin={"batch": 4, "rate": 1e-3},
-        grpo={"steps": 8, "batch": 8, "group": 8, "rate": 2e-4},
+        grpo={"steps": 8, "batch": 6, "group": 6, "rate": 2e-4},
         dpo_tasks=24,
         dpo_group=6,
         dpo={"batch": 4, "rate": 1e-4, "epochs": 2},
@@ -69,7 +69,7 @@ RECIPES = {
         opd_stages=(12, 24),
         opd={"batch": 4, "rate": 5e-4},
         opd_sft={"batch": 4, "rate": 5e-4},
-        opd_begin_tasks=12,
+        opd_begin_tasks=24,
         opd_begin={"batch": 4, "rate": 1e-3},
     ),
     ("tiny", "babyai"): Recipe(

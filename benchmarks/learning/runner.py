@@ -3,7 +3,9 @@
     python benchmarks/learning/sft.py --env babyai --policy local --seeds 0 1 2
 
 A seed works in `FOLDER/NAME-ENV-POLICY-SEED` and leaves `rows.json` there; one that is there is not run again. Two run
-side by side on one core each with `--parallel 2`.
+side by side on one core each with `--parallel 2`. Every seed's rows (each held-out task, before and after) are kept in
+`benchmarks/results/learning/seeds`; `--kept` takes them from there instead of running those seeds, so that seeds may be
+run on several machines or days.
 """
 
 from __future__ import annotations
@@ -18,12 +20,13 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from settings import SETTINGS, Setting
 from student import Student, tiny
-from table import Row, hand_in, together
+from table import RESULTS, Row, hand_in, together
 
 from silva.train.config import BUNDLED
 
@@ -40,11 +43,13 @@ class Seed:
         self.env, self.policy, self.number = env, policy, seed
         self.experiment = Experiment(folder, self.setting, seed, threads)
         self.tiny = policy == "tiny"
+
+    @cached_property
+    def student(self) -> Student:
+        """The policy it begins with."""
         if self.tiny:
-            heard = self.experiment.heard()
-            self.student = tiny(folder, heard, seed)
-        else:
-            self.student = Student(name="base", base=BUNDLED)
+            return tiny(self.experiment.folder, self.experiment.heard(), self.number)
+        return Student(name="base", base=BUNDLED)
 
 
 def main(name: str, doc: str | None, run: Run, more: Callable[[list[Row]], dict[str, Any]] = lambda rows: {}) -> int:
@@ -63,11 +68,17 @@ def main(name: str, doc: str | None, run: Run, more: Callable[[list[Row]], dict[
     parser.add_argument("--parallel", type=int, default=1, help="seeds at once, each on its share of the cores")
     parser.add_argument("--folder", type=Path, default=None, help="work here and leave it there; goes on from it")
     parser.add_argument("--no-keep", action="store_true", help="print only; write nothing into benchmarks/results")
+    parser.add_argument(
+        "--kept", action="store_true", help="run only the seeds whose rows are not in results/learning/seeds"
+    )
     parser.add_argument("--one", type=int, default=None, help=argparse.SUPPRESS)
     given = parser.parse_args()
     root: Path = given.folder or Path(tempfile.mkdtemp(prefix="silva-learning-"))
     if given.one is not None:
         return _one(run, _place(root, name, given, given.one), given)
+    if given.kept:
+        for seed in given.seeds:
+            _bring(_kept(name, given, seed), _place(root, name, given, seed) / "rows.json")
     _all(name, root, given)
     rows = [
         Row(**row)
@@ -76,6 +87,9 @@ def main(name: str, doc: str | None, run: Run, more: Callable[[list[Row]], dict[
     ]
     pairs = list(dict.fromkeys((row.left, row.right) for row in rows))
     comparisons = [together([row for row in rows if (row.left, row.right) == pair]) for pair in pairs]
+    if not given.no_keep:
+        for seed in given.seeds:
+            _bring(_place(root, name, given, seed) / "rows.json", _kept(name, given, seed))
     body = {"comparisons": comparisons, **more(rows)}
     hand_in(name, given.env, given.policy, body, keep=not given.no_keep)
     if given.folder is None:
@@ -85,6 +99,16 @@ def main(name: str, doc: str | None, run: Run, more: Callable[[list[Row]], dict[
 
 def _place(root: Path, name: str, given: Any, seed: int) -> Path:
     return root / f"{name}-{given.env.replace('/', '-')}-{given.policy}-{seed}"
+
+
+def _kept(name: str, given: Any, seed: int) -> Path:
+    return RESULTS / "seeds" / f"{_place(Path(), name, given, seed).name}.json"
+
+
+def _bring(source: Path, target: Path) -> None:
+    if source.is_file():
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, target)
 
 
 def _one(run: Run, folder: Path, given: Any) -> int:
