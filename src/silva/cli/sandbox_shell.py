@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import shutil
 import signal
 import sys
 import termios
@@ -113,7 +112,7 @@ async def _shell(
 
 
 async def _on_terminal(sandbox: HeldSandbox) -> int:
-    size = shutil.get_terminal_size((120, 40))
+    size = os.get_terminal_size(0)
     session = await sandbox.session(
         rows=size.lines, columns=size.columns, variables={"TERM": os.environ.get("TERM", "xterm-256color")}
     )

@@ -6,6 +6,7 @@
 
 A conversation of n turns is sent n times, each time with all that came before; so a session keeps the JSON of its
 messages, and a call that goes on from them writes only what was added. Records are immutable and compare by value.
+Whoever knows that a session has ended says so (`forget`): what is kept of it holds its messages as well.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import msgspec
 
 from silva.models.endpoint import Endpoint
+from silva.models.held import Held
 from silva.models.model import Request, Sampling
 from silva.models.wire import WireError
 from silva.tree import ImagePart, Json, Message, Part, TextPart, Tool
@@ -29,12 +31,18 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Bodies:
-    """Writes the bodies of calls to one endpoint. Use it within one thread."""
+    """Writes the bodies of calls to one endpoint. Use it within one thread.
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    Args:
+        endpoint: where they go.
+        held: counts what is kept together with others.
+    """
+
+    def __init__(self, endpoint: Endpoint, held: Held | None = None) -> None:
         self._endpoint = endpoint
         self._said: dict[str, tuple[tuple[Message, ...], bytes]] = {}
         self._kept = 0
+        self._held = held or Held()
         self._tools: tuple[tuple[Tool, ...], msgspec.Raw] | None = None
 
     def write(self, request: Request, *, stream: bool = False) -> bytes:
@@ -62,10 +70,18 @@ class Bodies:
         body.pop("messages", None)
         return b'{"messages":[' + self._messages(request) + b"]," + _encode(body)[1:]
 
+    def forget(self, session: str) -> None:
+        """Let go of what is kept of a session; one that goes on after all is written anew."""
+        self._taken(session)
+
+    def clear(self) -> None:
+        """Let go of all that is kept."""
+        while self._said:
+            self._taken(next(iter(self._said)))
+
     def _messages(self, request: Request) -> bytes:
         """The conversation's messages as JSON, without the brackets around them."""
-        said, before = self._said.pop(request.session, ((), b"")) if request.session else ((), b"")
-        self._kept -= len(before)
+        said, before = self._taken(request.session)
         messages = request.messages
         if messages[: len(said)] != said:
             said, before = (), b""
@@ -74,10 +90,20 @@ class Bodies:
         written = b",".join((before, *added) if before else added)
         if request.session and len(written) <= LONGEST_KEPT:
             self._said[request.session] = (messages, written)
-            self._kept += len(written)
+            self._count(len(written))
             while self._kept > MOST_KEPT:
-                self._kept -= len(self._said.pop(next(iter(self._said)))[1])
+                self._taken(next(iter(self._said)))
         return written
+
+    def _taken(self, session: str) -> tuple[tuple[Message, ...], bytes]:
+        """What is kept of a session, which is kept no more."""
+        taken = self._said.pop(session, ((), b""))
+        self._count(-len(taken[1]))
+        return taken
+
+    def _count(self, size: int) -> None:
+        self._kept += size
+        self._held.bytes += size
 
     def _written_tools(self, tools: tuple[Tool, ...]) -> msgspec.Raw:
         if self._tools is None or self._tools[0] is not tools:

@@ -104,12 +104,14 @@ class Caller:
     async def _pause(self, tried: int, error: ModelError, deadline: float, started: float) -> None:
         remaining = deadline - (time.perf_counter() - started)
         wait = self._retry.wait(tried, error, remaining, self._random)
-        if wait is None:
-            if tried == 1:
-                raise error
-            text = f"{error} (after {tried} attempts)"
-            raise ModelError(error.kind, text, transient=error.transient, retry_after=error.retry_after) from error
-        await asyncio.sleep(wait)
+        if wait is not None:
+            await asyncio.sleep(wait)
+            if time.perf_counter() - started < deadline:
+                return  # else the machine woke this up too late: another try would only hide why the last one failed
+        if tried == 1:
+            raise error
+        text = f"{error} (after {tried} attempts)"
+        raise ModelError(error.kind, text, transient=error.transient, retry_after=error.retry_after) from error
 
 
 def proxy_of(url: URL) -> str | None:

@@ -24,6 +24,7 @@ from silva.models.calling import Caller, proxy_of
 from silva.models.endpoint import Endpoint
 from silva.models.errors import ModelError
 from silva.models.failure import error_message
+from silva.models.held import Held
 from silva.models.model import Completion, Delta, Request
 from silva.models.plain import Plain, Response
 from silva.models.retry import Retry
@@ -39,6 +40,7 @@ class Client(Caller):
         api_key: the key; None reads the endpoint's environment variable.
         retry: when to try again.
         random: source of the jitter, for tests.
+        held: counts, together with others, what is kept of conversations.
 
     Raises:
         UsageError: the endpoint's url cannot be used.
@@ -54,11 +56,12 @@ class Client(Caller):
         api_key: str | None = None,
         retry: Retry | None = None,
         random: Random | None = None,
+        held: Held | None = None,
     ) -> None:
         super().__init__(endpoint, api_key=api_key, retry=retry, random=random)
         self.name = endpoint.model
         self._url = URL(self.endpoint.url + self.route)
-        self._bodies = Bodies(self.endpoint)
+        self._bodies = Bodies(self.endpoint, held)
         is_plain = self._url.scheme == "http" and proxy_of(self._url) is None
         self._plain = Plain(self._url) if is_plain else None
 
@@ -73,8 +76,13 @@ class Client(Caller):
     async def close(self) -> None:
         """Close the connections."""
         await super().close()
+        self._bodies.clear()
         if self._plain is not None:
             self._plain.close()
+
+    def forget(self, session: str) -> None:
+        """Let go of what is kept of a session that has ended."""
+        self._bodies.forget(session)
 
     async def complete(self, request: Request) -> Completion:
         """Complete the conversation.

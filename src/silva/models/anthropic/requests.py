@@ -53,10 +53,16 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Bodies:
-    """Writes the bodies of calls to one endpoint."""
+    """Writes the bodies of calls to one endpoint, each anew: nothing of a conversation is kept."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
+
+    def forget(self, session: str) -> None:
+        """Nothing is kept of it."""
+
+    def clear(self) -> None:
+        """Nothing is kept."""
 
     def write(self, request: Request, *, stream: bool = False) -> bytes:
         """The JSON body of a call.

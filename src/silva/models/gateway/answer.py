@@ -100,7 +100,7 @@ class Answering:
             self._gateway.keeper.batch.at_work -= 1
             account.leave()
             session.in_flight.pop(request, None)
-            self._gateway.make_room()
+            self._gateway.conversations.rest(session)
             if not waiting.done():
                 waiting.cancel()
 
@@ -242,7 +242,7 @@ def _leave(exchange: Exchange, session: Session, turn: Turn, task: asyncio.Task[
 
 def _noted(session: Session, problem: Problem) -> Problem:
     """The rollout was told this last: whoever judges why its program broke will want to know."""
-    session.problem = problem
+    session.problem = problem.copy()
     return problem
 
 

@@ -18,8 +18,7 @@ import msgspec
 
 from silva.errors import StoreError
 from silva.models.gateway.config import GatewayConfig
-from silva.models.gateway.dialects.content import content_key
-from silva.models.gateway.index import Held, TreeIndex
+from silva.models.gateway.conversations import Conversations
 from silva.models.gateway.keeper import Keeper
 from silva.models.gateway.metrics import Metrics
 from silva.models.gateway.problem import Problem
@@ -28,13 +27,14 @@ from silva.models.gateway.runs import NAME, RunAccount, is_token_of, known_run, 
 from silva.models.gateway.session import Rollout, Session, rollout_of
 from silva.models.gateway.spans import TurnSpans, open_spans
 from silva.models.gateway.versions import Swapped, record_of, run_id, swapped_of
+from silva.models.held import Held
 from silva.tree import Boundary, Failure, Json, Outcome, Status, Trajectory
 
 DEFAULT_ROLLOUT = "main"
 """The rollout of calls that name none."""
 
-MOST_SESSIONS = 4096
-"""Sessions kept in memory; one unused for longest is let go, and read from the lake when it is needed again."""
+MOST_CLOSED = 64
+"""Closed runs kept in memory; the others are read from the lake when somebody asks for them."""
 
 log = logging.getLogger(__name__)
 
@@ -59,18 +59,19 @@ class Gateway:
     def __init__(self, config: GatewayConfig, keeper: Keeper, *, resumes: bool = True) -> None:
         self.config = config
         self.keeper = keeper
-        self.routes = Routes(config)
+        self._held = Held()
+        self.routes = Routes(config, self._held)
         self.metrics = Metrics(self)
         self.spans: TurnSpans | None = None
         self.closing: set[str] = set()
         """Runs that end with this gateway."""
         self.accounts: dict[str, RunAccount] = {}
+        self._lost_before = 0
+        self._closed: OrderedDict[str, None] = OrderedDict()
         self._resumes = resumes
-        self._sessions: OrderedDict[tuple[str, str], Session] = OrderedDict()
+        most = int(config.limits.conversations_mb * (1 << 20))
+        self.conversations = Conversations(most, self._held, self._gone, self.routes.forget)
         self._rollouts: dict[tuple[str, str], Rollout] = {}
-        self._indices: dict[str, TreeIndex] = {}
-        self._users: dict[str, int] = {}
-        self._held = Held()
         self._loading: dict[Any, asyncio.Future[Any]] = {}
         keeper.recovered = self._forget_sessions
 
@@ -132,6 +133,7 @@ class Gateway:
         except StoreError as error:
             raise Problem("store", f"no run can be opened: {error}") from error
         self.accounts[name] = account
+        self._closed.pop(name, None)
         return account, token
 
     def adopt(self, account: RunAccount) -> None:
@@ -179,13 +181,34 @@ class Gateway:
         account = await self.account(name)
         if account.run.finished:
             return account
-        at_work = [rollout for (run, rollout) in [*self._sessions, *self._rollouts] if run == name]
+        at_work = [*self.conversations.of_run(name), *(rollout for run, rollout in self._rollouts if run == name)]
         for rollout in dict.fromkeys(at_work):
-            if (await self.session(account, rollout)).turns:
+            session = await self.session(account, rollout)
+            if session.turns:
                 await self.end_rollout(account, rollout, Outcome(status=Status.COMPLETED))
-        account.run = account.closed(status)
-        await self._write([account.run], f"the end of run {name}")
+            else:
+                self.dismiss(session)
+        before, account.run = account.run, account.closed(status)  # nobody comes in from now on
+        try:
+            await self._write([account.run], f"the end of run {name}")
+        except Problem:
+            account.run = before
+            raise
+        self._note_closed(account)
         return account
+
+    def _note_closed(self, account: RunAccount) -> None:
+        """Keep the runs closed last, and let go of the others: the lake has all of them."""
+        if not self._resumes:
+            return
+        self._closed[account.id] = None
+        while len(self._closed) > MOST_CLOSED:
+            name, _ = self._closed.popitem(last=False)
+            self._lost_before += self.accounts.pop(name).lost
+            for rollout in self.conversations.of_run(name):
+                self.conversations.let_go((name, rollout))
+            for key in [key for key in self._rollouts if key[0] == name]:
+                del self._rollouts[key]
 
     # Rollouts
 
@@ -208,11 +231,9 @@ class Gateway:
             Problem: its name cannot be used.
         """
         key = (account.id, name)
-        session = self._sessions.get(key)
+        session = self.conversations.get(key)
         if session is None:
             session = await self._once(key, lambda: self._new_session(account, name))
-        else:
-            self._sessions.move_to_end(key)
         return session
 
     async def end_rollout(
@@ -224,7 +245,7 @@ class Gateway:
             Problem: the lake cannot keep it.
         """
         key = (account.id, name)
-        if self._resumes and key not in self._sessions and key not in self._rollouts:
+        if self._resumes and key not in self.conversations and key not in self._rollouts:
             await self._recall(account, name)
         session = await self.session(account, name)
         given: Json = {"rollout": name, "leaves": session.leaves, **(attributes or {})}
@@ -232,14 +253,13 @@ class Gateway:
             given["lost"] = session.lost
         trajectory = session.trajectory(outcome, attributes=given)
         await self._write([trajectory], f"the trajectory of rollout {name}")
-        self._let_go(key)
-        self._rollouts.pop(key, None)
+        self.dismiss(session)
         return trajectory
 
     def dismiss(self, session: Session) -> None:
         """Let a session go whose trajectory somebody else writes."""
         key = (session.rollout.run_id, session.rollout.name)
-        self._let_go(key)
+        self.conversations.let_go(key)
         self._rollouts.pop(key, None)
 
     def route(self, model: str) -> RouteState:
@@ -265,7 +285,12 @@ class Gateway:
     @property
     def sessions(self) -> list[Session]:
         """The sessions in memory, longest unused first."""
-        return list(self._sessions.values())
+        return list(self.conversations)
+
+    @property
+    def lost(self) -> int:
+        """Turns answered and not kept, of all runs since this gateway started."""
+        return self._lost_before + sum(account.lost for account in self.accounts.values())
 
     async def trouble(self) -> list[str]:
         """Why the gateway could not answer everything right now; nothing when it is ready."""
@@ -304,6 +329,8 @@ class Gateway:
                 rollout = rollout_of(trajectory)
                 self._rollouts[name, rollout.name] = rollout
         self.accounts[name] = account
+        if account.run.finished:
+            self._note_closed(account)
         return account
 
     async def _recall(self, account: RunAccount, name: str) -> None:
@@ -319,12 +346,11 @@ class Gateway:
         if rollout is None:
             rollout = Rollout(run_id=account.id, name=name, task_id=f"gateway/{name}")
             self.open_rollout(account, rollout)
+        if self._resumes and account.run.finished and rollout.trajectory_id not in account.stored:
+            del self._rollouts[account.id, name]
+            raise account.is_closed()
         tree = rollout.tree_id
-        index = self._indices.get(tree)
-        if index is None:
-            index = self._indices[tree] = TreeIndex(tree, content_key, self._held)
-        session = Session(rollout, index)
-        self._users[tree] = self._users.get(tree, 0) + 1
+        session = Session(rollout, self.conversations.stand(tree))
         try:
             if tree in account.stored_trees:  # also where a sibling has the index: this rollout's own turns are counted
                 session.load(await self.keeper.nodes(tree))
@@ -332,49 +358,22 @@ class Gateway:
                 await self._write([_standing(session)], f"rollout {name}")
                 account.stored.add(rollout.trajectory_id)
         except BaseException:
-            self._release(tree)
+            self.conversations.leave(tree)
             raise
-        self._sessions[account.id, name] = session
-        while len(self._sessions) > MOST_SESSIONS:
-            self._let_go(next(iter(self._sessions)))
+        self.conversations.add(session)
         return session
 
-    def _let_go(self, key: tuple[str, str]) -> None:
-        """Drop a session from memory; the lake has all of it."""
-        session = self._sessions.pop(key, None)
-        if session is None:
-            return
-        tree = session.rollout.tree_id
-        account = self.accounts.get(key[0])
+    def _gone(self, session: Session) -> None:
+        """A session was dropped from memory; the lake has all of it."""
+        account = self.accounts.get(session.rollout.run_id)
         if account is not None:
-            account.stored_trees.add(tree)
-        self._release(tree)
-
-    def _release(self, tree: str) -> None:
-        self._users[tree] -= 1
-        if not self._users[tree]:
-            self._indices.pop(tree).clear()
-            del self._users[tree]
-
-    def make_room(self) -> None:
-        """Keep what is in memory within its bound: sessions at rest go first, then old conversations of the others."""
-        most = int(self.config.limits.conversations_mb * (1 << 20))
-        if self._held.bytes <= most:
-            return
-        for key, session in list(self._sessions.items())[:-1]:
-            if self._held.bytes <= most // 2:
-                return
-            if not session.in_flight:
-                self._let_go(key)
-        share = most // 2 // max(1, len(self._indices))
-        for index in self._indices.values():
-            index.drop(share)
+            account.stored_trees.add(session.rollout.tree_id)
 
     def _forget_sessions(self) -> None:
         """After the lake was opened again: what it did not take must not be built upon."""
-        for key, session in list(self._sessions.items()):
+        for session in self.sessions:
             session.stale = True
-            self._let_go(key)
+            self.conversations.let_go((session.rollout.run_id, session.rollout.name))
 
     async def _once(self, key: Any, load: Callable[[], Awaitable[Any]]) -> Any:
         """Load something once although many ask for it at the same time."""

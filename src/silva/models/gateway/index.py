@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import msgspec
 
+from silva.models.held import Held
 from silva.tree import Author, Message, Node, Tool, decode, digest, encode, seen_ids
 from silva.tree.exact import RESTART
 
@@ -41,6 +42,7 @@ class Entry:
     when somebody wants it: its ids alone, as numbers of Python's, would take ten times the room."""
 
     __slots__ = (
+        "_root",
         "_written",
         "changed",
         "depth",
@@ -49,7 +51,6 @@ class Entry:
         "parent",
         "place",
         "restart",
-        "root",
         "sampled",
         "size",
         "slot",
@@ -61,7 +62,8 @@ class Entry:
     ) -> None:
         self.id = node.id
         self.parent = parent
-        self.root: Entry = self if parent is None else parent.root
+        # A first entry that held itself would be a cycle, which a process that looks for cycles seldom keeps for hours.
+        self._root: Entry | None = None if parent is None else parent.root
         self.depth = node.depth
         self.message = node.message
         self.slot = node.slot
@@ -72,6 +74,11 @@ class Entry:
         self.place = place
         self.size = ENTRY_BYTES + 2 * len(written)
         self._written = written
+
+    @property
+    def root(self) -> Entry:
+        """The first entry of its walk."""
+        return self._root or self
 
     @property
     def node(self) -> Node:
@@ -101,15 +108,6 @@ class Entry:
             entry = entry.parent
         ids = seen_ids(step.node for step in reversed(sampled))
         return (None, None) if ids is None else (tuple(ids), sampled[0] if sampled else None)
-
-
-class Held:
-    """How many bytes several indices hold together, roughly."""
-
-    __slots__ = ("bytes",)
-
-    def __init__(self) -> None:
-        self.bytes = 0
 
 
 class TreeIndex:
@@ -208,8 +206,9 @@ class TreeIndex:
                 self._count(-entry.size)
 
     def clear(self) -> None:
-        """Let go of everything; the index is not used any more."""
+        """Let go of everything. A turn in flight may still add to it; nobody counts that any more, nor takes it off."""
         self._count(-self.size)
+        self._held = Held()
 
     def _count(self, size: int) -> None:
         self.size += size

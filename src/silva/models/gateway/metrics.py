@@ -88,9 +88,7 @@ class _Standing(Collector):
             "silva_runs_open", "Open runs", sum(not a.run.finished for a in gateway.accounts.values())
         )
         yield GaugeMetricFamily("silva_rollouts_in_memory", "Rollouts in memory", len(gateway.sessions))
-        lost = GaugeMetricFamily("silva_turns_lost", "Turns answered but not kept (best effort)")
-        lost.add_metric([], sum(account.lost for account in gateway.accounts.values()))
-        yield lost
+        yield GaugeMetricFamily("silva_turns_lost", "Turns answered but not kept (best effort)", gateway.lost)
         waiting = GaugeMetricFamily("silva_waiting", "Requests waiting for a backend", labels=["model"])
         flying = GaugeMetricFamily("silva_in_flight", "Requests at backends", labels=["model"])
         healthy = GaugeMetricFamily("silva_backend_up", "Whether a backend is asked", labels=["model", "backend"])

@@ -43,6 +43,10 @@ class Problem(Exception):
         self.field = field
         self.retry_after = retry_after
 
+    def copy(self) -> Problem:
+        """The same without the frames it was raised through, for whoever keeps it: these hold the whole request."""
+        return Problem(self.kind, str(self), self.field, self.retry_after)
+
     @property
     def status(self) -> int:
         """Its HTTP status."""

@@ -23,6 +23,7 @@ from silva.models.gateway.routing.health import HealthChecks
 from silva.models.gateway.routing.router import Router
 from silva.models.gateway.upstream import NATIVE, Upstream
 from silva.models.gateway.versions import Swapped, Versions
+from silva.models.held import Held
 from silva.tree import Json, Message, Tool, Usage
 
 ANY = "*"
@@ -31,17 +32,25 @@ ANY = "*"
 class RouteState:
     """One model: its router, and a client for every backend.
 
+    Args:
+        name: what clients call it.
+        route: how it is configured.
+        limits: what may wait.
+        held: counts, together with others, what is kept of conversations.
+
     Raises:
         UsageError: its renderer cannot be opened.
     """
 
-    def __init__(self, name: str, route: Route, limits: Limits) -> None:
+    def __init__(self, name: str, route: Route, limits: Limits, held: Held | None = None) -> None:
         self.name = name
         self.route = route
         self.deadline = route.deadline
         self.router = Router(name, route, limits)
         self.renderer = _renderer(name, route)
+        self._held = held or Held()
         self._upstreams: dict[tuple[str, str, str], Upstream] = {}
+        self._retired: dict[Upstream, asyncio.Task[None]] = {}
         self.versions = Versions()
         self.provided: list[Backend] = []
         """Backends that somebody else provides, in place of those configured."""
@@ -67,9 +76,12 @@ class RouteState:
         """Refuse who waits, stop the providers, close the connections."""
         self.router.close()
         await self._stack.aclose()
-        for upstream in self._upstreams.values():
+        for task in self._retired.values():
+            task.cancel()
+        for upstream in [*self._upstreams.values(), *self._retired]:
             await upstream.close()
         self._upstreams.clear()
+        self._retired.clear()
 
     async def upstream(self, lease: Any) -> Upstream:
         """The client for the backend of a lease. Where backends hold several versions the route's is asked for by name,
@@ -86,8 +98,28 @@ class RouteState:
         known = self._upstreams.get(key)
         if known is None:
             model = held or backend.model or self.name
-            known = self._upstreams[key] = Upstream(backend, model, self.renderer, version=held)
+            known = Upstream(backend, model, self.renderer, version=held, held=self._held)
+            self._retire_others(held)
+            self._upstreams[key] = known
         return known
+
+    def forget(self, session: str) -> None:
+        """Let go of what backends' clients keep of a session."""
+        for upstream in (*self._upstreams.values(), *self._retired):
+            upstream.forget(session)
+
+    def _retire_others(self, version: str) -> None:
+        """Have the clients closed of backends that are gone, and of other versions than the one served now. Turns in
+        flight may use them still, but not for longer than a turn may take."""
+        served = {(state.backend.name, state.backend.url) for state in self.router.fleet.states()}
+        for key in [key for key in self._upstreams if key[:2] not in served or key[2] != version]:
+            upstream = self._upstreams.pop(key)
+            self._retired[upstream] = asyncio.create_task(self._closed_later(upstream))
+
+    async def _closed_later(self, upstream: Upstream) -> None:
+        await asyncio.sleep(self.deadline)
+        del self._retired[upstream]
+        await upstream.close()
 
     def usd(self, usage: Usage) -> float:
         """What a reply cost in US dollars."""
@@ -152,14 +184,14 @@ class RouteState:
 
 
 class Routes:
-    """All models of a gateway.
+    """All models of a gateway. `held` counts what they keep of conversations.
 
     Raises:
         UsageError: a renderer cannot be opened.
     """
 
-    def __init__(self, config: GatewayConfig) -> None:
-        self._routes = {name: RouteState(name, route, config.limits) for name, route in config.models.items()}
+    def __init__(self, config: GatewayConfig, held: Held | None = None) -> None:
+        self._routes = {name: RouteState(name, route, config.limits, held) for name, route in config.models.items()}
         self._named = dict(self._routes)
         for name, route in config.models.items():
             self._named.update(dict.fromkeys(route.aliases, self._routes[name]))
@@ -182,6 +214,11 @@ class Routes:
     def names(self) -> list[str]:
         """What can be asked for by name."""
         return sorted(name for name in self._named if name != ANY)
+
+    def forget(self, session: str) -> None:
+        """Let go of what is kept of a session beside its turns."""
+        for route in self._routes.values():
+            route.forget(session)
 
     def find(self, name: str) -> RouteState:
         """The model of that name; the only one where no name is given.

@@ -75,7 +75,7 @@ class RunAccount:
                 number of requests, so that a bound of ten is never passed by an eleventh.
         """
         if self.run.finished:
-            raise Problem("forbidden", f"run {self.id} is closed: open another")
+            raise self.is_closed()
         if now >= self.terms.expires:
             raise Problem("auth", f"run {self.id} has expired: open it again, or another")
         terms = self.terms
@@ -87,6 +87,10 @@ class RunAccount:
         if terms.requests is not None and self.requests + self.in_flight >= terms.requests:
             raise self._overdrawn(f"{self.requests} of {terms.requests} requests")
         self.in_flight += 1
+
+    def is_closed(self) -> Problem:
+        """What a request is told once the run is closed."""
+        return Problem("forbidden", f"run {self.id} is closed: open another")
 
     def leave(self) -> None:
         """The request that entered is done, one way or the other."""

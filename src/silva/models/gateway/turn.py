@@ -127,7 +127,7 @@ class Turn:
             except Refused as refusal:
                 raise _refused(refusal, last) from refusal
             except ModelError as error:
-                last = error
+                last = _bare(error)
                 if error.kind == "refused" and tried is not None and self.route.versions.forget(tried):
                     continue  # it was started anew and lacks the adapter it had; it will load it
                 if self._streamed or not await attempts.again(error, self.backend):
@@ -214,6 +214,16 @@ class Turn:
     def _lost(self) -> None:
         self.account.lost += 1
         self.session.lost += 1
+
+
+def _bare(error: ModelError) -> ModelError:
+    """A failure without the frames it was raised through. They hold the request and the failure itself, so all of it
+    would stay until somebody looks for cycles."""
+    each: BaseException | None = error
+    while each is not None:
+        each.__traceback__ = None
+        each = each.__cause__ or each.__context__
+    return error
 
 
 _KIND = {

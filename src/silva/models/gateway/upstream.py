@@ -17,6 +17,7 @@ from silva.models.endpoint import Endpoint
 from silva.models.exact import Continuation, ExactModel, Renderer, open_exact
 from silva.models.gateway.routing.backend import Backend
 from silva.models.gateway.session import Place
+from silva.models.held import Held
 from silva.models.model import Completion, Delta, Model, Request
 from silva.models.retry import NO_RETRY
 
@@ -32,15 +33,19 @@ class Upstream:
         model: its name for the model.
         renderer: tokenizer and template, which backends that take ids need.
         version: the policy version `model` names, "" where the backend decides which one answers.
+        held: counts, together with others, what it keeps of conversations.
 
     Raises:
         UsageError: its url cannot be used, or it takes ids and there is no renderer.
     """
 
-    def __init__(self, backend: Backend, model: str, renderer: Renderer | None, version: str = "") -> None:
+    def __init__(
+        self, backend: Backend, model: str, renderer: Renderer | None, version: str = "", held: Held | None = None
+    ) -> None:
         self.backend = backend
         self.version = version
         self._exact: ExactModel | None = None
+        self._client: Client | None = None
         endpoint = Endpoint(
             url=backend.url,
             model=model,
@@ -61,7 +66,8 @@ class Upstream:
         elif backend.kind == "anthropic":
             self.model = AnthropicClient(endpoint, api_key=backend.token or None, retry=NO_RETRY)
         else:
-            self.model = Client(endpoint, api_key=backend.token or None, retry=NO_RETRY)
+            self._client = Client(endpoint, api_key=backend.token or None, retry=NO_RETRY, held=held)
+            self.model = self._client
 
     async def complete(self, request: Request, place: Place) -> Completion:
         """Complete a conversation; `place` says what of it is known as exact ids."""
@@ -85,6 +91,11 @@ class Upstream:
             extra = {name: value for name, value in sampling.extra.items() if name not in ONLY_HERE}
             sampling = msgspec.structs.replace(sampling, extra=extra)
         return request if sampling is request.sampling else msgspec.structs.replace(request, sampling=sampling)
+
+    def forget(self, session: str) -> None:
+        """Let go of what is kept of a session that has ended, or that memory has no room for."""
+        if self._client is not None:  # one of ids keeps nothing
+            self._client.forget(session)
 
     async def close(self) -> None:
         """Close its connections."""

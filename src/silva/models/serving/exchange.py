@@ -15,13 +15,14 @@ LEFT = "silva.left"
 """ASGI extension of Silva's servers: give it a function, which is called if the client hangs up first."""
 
 WHOLE = "silva.whole"
-"""ASGI extension of Silva's servers: give it a status, headers and a body, which leave in one piece; False where they
-cannot and must be sent as messages."""
+"""ASGI extension of Silva's servers: give it the scope, a status, headers and a body, which leave in one piece; False
+where they cannot and must be sent as messages. (The scope is given, not held: a scope that held itself would stay until
+somebody looks for cycles.)"""
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
-Whole = Callable[[int, list[tuple[bytes, bytes]], bytes], bool]
+Whole = Callable[[Scope, int, list[tuple[bytes, bytes]], bytes], bool]
 
 LARGEST_BODY = 64 * 1024 * 1024
 
@@ -108,7 +109,7 @@ class Exchange:
         """Answer in one piece. `length` announces another length than the body has."""
         if length is None:
             whole: Whole | None = self.scope.get("extensions", {}).get(WHOLE)
-            if whole is not None and whole(status, _fields(content_type, headers, len(body)), body):
+            if whole is not None and whole(self.scope, status, _fields(content_type, headers, len(body)), body):
                 self.started = True
                 return
         await self._start(status, content_type, headers, length if length is not None else len(body))

@@ -7,7 +7,6 @@ import ipaddress
 import socket
 import threading
 from collections.abc import Callable
-from functools import partial
 from types import TracebackType
 from typing import Any
 
@@ -33,7 +32,7 @@ class Protocol(HttpToolsProtocol):
         extensions: dict[str, Any] = self.scope.setdefault("extensions", {})  # pyright: ignore
         extensions[ABORT] = self.transport.abort
         extensions[LEFT] = self._when_left
-        extensions[WHOLE] = partial(self._whole, self.scope)
+        extensions[WHOLE] = self._whole
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The client has gone."""

@@ -20,8 +20,8 @@ from silva.models.gateway.routing.backend import BackendState
 _MASK = (1 << 64) - 1
 _UNIT = 2.0**-53
 
-REMEMBERED = 65536
-"""Results kept: a session asks many times, once a turn."""
+REMEMBERED = 4096
+"""Sessions whose results are kept, which ask many times, once a turn: as many as a gateway has in memory."""
 
 
 @lru_cache(REMEMBERED)
@@ -35,7 +35,7 @@ def score(session: int, state: BackendState) -> float:
     return state.backend.weight * _draw(session, state.seed)
 
 
-@lru_cache(REMEMBERED)
+@lru_cache(4 * REMEMBERED)
 def _draw(session: int, seed: int) -> float:
     mixed = (session ^ seed) * 0x9E3779B97F4A7C15 & _MASK
     mixed = (mixed ^ mixed >> 32) * 0x94D049BB133111EB & _MASK
