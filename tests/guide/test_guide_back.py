@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from guiding import TASK, Told, asked, part, said_by, speaker
 
+from silva.cli.trees_show import outcome
 from silva.envs.gyms.arithmetic import Arithmetic
 from silva.rollout.replay import replay
 from silva.tree import Author
@@ -38,6 +39,8 @@ async def test_after_going_back_the_policy_chooses_again_in_the_state_of_then(ho
     assert actions[0][1].parent_id == actions[1][1].parent_id and actions[0][1].id != actions[1][1].id
     (record,) = told.given
     assert (record.verdict, record.node_id, record.reason) == ("mask", actions[0][1].id, "wrong way")
+    assert "truncated (left)" in outcome(left).plain, "nothing broke: somebody left it"
+    assert "completed" in outcome(last).plain and "(left)" not in outcome(last).plain
     assert told.result.exit_code == 0 and told.result.remaining == 0
 
 

@@ -20,8 +20,11 @@ from silva.loops.apollo.script import ScriptedRules, read_script
 from silva.loops.apollo.speaking import ScriptedMailroom
 from silva.models.scripted import Script, ScriptedServer
 from silva.rollout import RolloutConfig, run_rollout
+from silva.rollout.guided_nodes import not_taken, takes_turn
 from silva.rollout.run import Hooks
 from silva.tree import Author, Node, assistant, call, user
+
+TASK = "arithmetic/chain/0"
 
 ADDER = """
 def reply(request):
@@ -31,6 +34,13 @@ def reply(request):
     made = sum(m["role"] == "tool" for m in request["messages"])
     return {"tool_calls": [{"name": "add", "arguments": {"number": made}, "id": f"c{made}"}]}
 """
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which a run and its mailbox lie."""
+    monkeypatch.setenv("SILVA_HOME", str(tmp_path / "home"))
+    return tmp_path
 
 
 def rules(*given: dict[str, Any]) -> ScriptedRules:
@@ -79,7 +89,7 @@ def spoken(folder: Path) -> list[tuple[str, str, int]]:
 )
 def test_a_rule_holds_of_the_turns_it_describes(tmp_path: Path, when: dict[str, Any], turns: list[int]) -> None:
     coach, _ = person(tmp_path, {"when": when, "bad": True, "times": 0})
-    coach.watch("a", walk("fine", "error: no", "No such file", "well"))
+    coach.watch("a", "t", walk("fine", "error: no", "No such file", "well"))
     assert [turn for _, _, turn in spoken(tmp_path)] == turns
 
 
@@ -87,16 +97,16 @@ def test_a_rule_speaks_as_often_as_it_may_in_each_trajectory(tmp_path: Path) -> 
     coach, _ = person(tmp_path, {"when": {"observation": "x"}, "say": "ho", "times": 2})
     for name in ("a", "b"):
         for upto in (1, 2, 3):
-            coach.watch(name, walk(*["x"] * upto))
+            coach.watch(name, "t", walk(*["x"] * upto))
     assert [word.to for word in Mailbox(tmp_path, "r").read()] == ["a", "a", "b", "b"]
 
 
 def test_a_turn_is_judged_once_it_has_ended(tmp_path: Path) -> None:
     coach, _ = person(tmp_path, {"when": {"turn": 0}, "forbid": "rm"}, {"when": {"turn": 2}, "good": True})
-    coach.watch("a", walk())
-    coach.watch("a", walk("x", ""))
+    coach.watch("a", "t", walk())
+    coach.watch("a", "t", walk("x", ""))
     assert spoken(tmp_path) == [("forbid", "rm", 0)]
-    coach.watch("a", walk("x", "y"))
+    coach.watch("a", "t", walk("x", "y"))
     assert spoken(tmp_path)[1:] == [("good", "", 2)]
 
 
@@ -104,11 +114,11 @@ def test_one_that_begins_again_says_nothing_twice_and_takes_back_its_pause(tmp_p
     given = ({"when": {"turn": 1}, "pause": 3.0}, {"when": {"turn": 1}, "say": "so"})
     for _ in range(2):
         coach, later = person(tmp_path, *given)
-        coach.watch("a", walk("x"))
+        coach.watch("a", "t", walk("x"))
         assert [seconds for seconds, _ in later] == [3.0], "the first one was killed before it could"
     later[0][1]()
     assert [kind for kind, _, _ in spoken(tmp_path)] == ["pause", "say", "resume"]
-    assert person(tmp_path, *given)[0].watch("a", walk("x")) == []
+    assert person(tmp_path, *given)[0].watch("a", "t", walk("x")) == []
 
 
 @pytest.mark.parametrize(
@@ -122,6 +132,14 @@ def test_one_that_begins_again_says_nothing_twice_and_takes_back_its_pause(tmp_p
         ({"rules": [{"when": {"rule": "x"}, "say": "a"}]}, "no rule 'x': there are error-observation"),
         ({"rules": [{"when": {"turns": 1}, "say": "a"}]}, "rules.0.when.turns"),
         ({"rules": [{"name": "a", "when": {"turn": 1}, "say": "a"}] * 2}, "two rules are called 'a'"),
+        ({"rules": [{"when": {"turn": 0}, "back": True}]}, "to go back to"),
+        ({"rules": [{"when": {"turn": 1}, "back": {"say": "a", "action": "b"}}]}, "not both"),
+        ({"rules": [{"when": {"turn": 1}, "back": {"action": {"nam": "x"}}}]}, "rules.0.back.action: action"),
+        ({"rules": [{"when": {"turn": 1}, "back": {"action": "{"}}]}, "begins as JSON and is none"),
+        ({"rules": [{"when": {"turn": 1}, "approve": True}]}, "when.waits goes with approve, reject, edit"),
+        ({"rules": [{"when": {"waits": "."}, "say": "a"}]}, "when.waits goes with approve, reject, edit"),
+        ({"rules": [{"when": {"waits": ".", "rule": "blind-edit"}, "reject": True}]}, "what waits has not been taken"),
+        ({"rules": [{"when": {"waits": "."}, "edit": {"arguments": {}}}]}, "rules.0.edit: action"),
         (None, "the whole"),
     ],
 )
@@ -173,6 +191,112 @@ async def test_in_the_rollouts_process_it_is_heard_before_the_very_next_turn(
             (words,) = [node for node in nodes if node.author is Author.PERSON]
             assert len(acted) == 4 and nodes.index(words) == nodes.index(acted[3]) - 1
             assert {(each.verdict, each.by) for each in given if each.node_id == acted[1].id} == {("bad", "coach")}
+
+
+class Coached:
+    """A run with a scripted person in its process, read."""
+
+    def __init__(self, folder: Path, room: ScriptedMailroom) -> None:
+        self.room = room
+        with Lake.open(folder / "lake", mode="read") as lake:
+            attempts = [each for each in lake.trajectories(run_id="r") if each.task_id == TASK]
+            self.attempts = sorted(attempts, key=lambda each: each.attempt)
+            self.walks = [lake.walk(each) for each in self.attempts]
+            self.given = [each for each in lake.supervisions(run_id="r") if each.source == "person"]
+        self.said = Mailbox(room.mailbox.path.parent, "r").read()
+
+    def added(self, attempt: int = -1) -> list[tuple[str, int]]:
+        """Who added which number on an attempt, as it was taken."""
+        left = not_taken(self.walks[attempt])
+        acted = [node for node in self.walks[attempt] if takes_turn(node) and node.id not in left]
+        return [(node.author.value, made.parsed()["number"]) for node in acted for made in node.message.tool_calls]
+
+    def words(self, attempt: int = -1) -> list[str]:
+        return [
+            n.message.text for n in self.walks[attempt] if n.author is Author.PERSON and n.message.role != "assistant"
+        ]
+
+
+async def coached(folder: Path, *given: dict[str, Any], guidance: dict[str, Any] | None = None) -> Coached:
+    (folder / "adder.py").write_text(ADDER)
+    async with ScriptedServer(Script(function="adder.py:reply", folder=str(folder))) as server:
+        config = settings(folder, server.url, turns=5)
+        config = RolloutConfig.model_validate({**config.model_dump(mode="json"), "guidance": guidance or {}})
+        room = ScriptedMailroom.scripted(rules(*given), config.lake, "r")
+        await run_rollout(config, hooks=Hooks(guidance=room))
+    return Coached(folder, room)
+
+
+async def test_it_goes_back_with_words_once_and_the_agent_chooses_again(home: Path) -> None:
+    wrong = {"when": {"action": '"number": ?2'}, "back": {"say": "look again"}, "why": "two is wrong"}
+    run = await coached(home, wrong, {"when": {"turn": 1}, "say": "mind the sum"}, {"when": {"turn": 3}, "good": True})
+    assert [each.superseded for each in run.attempts] == [True, False], "at its place it may once; two is added again"
+    assert (
+        run.attempts[0].attributes["back"] | {"turn": 3, "by": "coach", "why": "two is wrong", "kind": "back"}
+        == (run.attempts[0].attributes["back"])
+    )
+    assert run.added() == [("policy", number) for number in range(5)]
+    assert [sum(word in text for text in run.words()) for word in ("mind the sum", "look again")] == [1, 1]
+    kinds = sorted((each.kind, each.turn) for each in run.said if each.to == run.attempts[1].id)
+    assert kinds == [("good", 3)], "turns of the attempt that was left are not judged again"
+    assert {(each.verdict, each.reason) for each in run.given if each.attributes["kind"] == "back"} >= {
+        ("mask", "two is wrong")
+    }
+
+
+async def test_it_takes_an_action_in_the_place_of_an_earlier_one(home: Path) -> None:
+    action = {"name": "add", "arguments": {"number": 40}}
+    run = await coached(home, {"when": {"turn": 3}, "back": {"turn": 2, "action": action}})
+    assert run.added(0) == [("policy", 0), ("policy", 1), ("policy", 2)]
+    assert run.added() == [("policy", 0), ("person", 40), ("policy", 2), ("policy", 3), ("policy", 4)]
+
+
+async def test_going_back_always_ends_where_the_reason_does(home: Path) -> None:
+    action = {"name": "add", "arguments": {"number": 50}}
+    rule = {"when": {"action": r'"number": ?[23]\b'}, "back": {"action": action}, "times": 0}
+    run = await coached(home, rule)
+    assert len(run.attempts) == 3 and [number for _, number in run.added()] == [0, 1, 50, 50, 4]
+
+
+async def test_it_approves_rejects_and_edits_what_waits(home: Path) -> None:
+    sixty = {"name": "add", "arguments": {"number": 60}}
+    run = await coached(
+        home,
+        {"when": {"waits": "every action", "turn": 2}, "reject": True, "why": "not one"},
+        {"when": {"waits": "every action", "action": '"number": ?2'}, "edit": sixty},
+        {"when": {"waits": "."}, "approve": True, "times": 0},
+        guidance={"approve": "all"},
+    )
+    (last,) = run.attempts
+    assert run.added() == [("policy", 0), ("person", 60), ("policy", 3), ("policy", 4)]
+    assert run.words() == ["Not done. coach, who watches this run, rejected this action: not one."]
+    kinds = [each.kind for each in run.said if each.to == last.id]
+    assert kinds == ["approve", "reject", "edit", "approve", "approve"]
+    recorded = {(each.attributes["kind"], each.verdict) for each in run.given}
+    assert recorded == {("approve", "note"), ("reject", "mask"), ("edit", "mask"), ("edit", "note")}
+
+
+async def test_what_waits_for_another_reason_is_left_to_somebody_else(home: Path) -> None:
+    once = {"when": {"waits": "^delete$"}, "approve": True}
+    coach, _ = person(home, once, {"when": {"waits": "send"}, "reject": True})
+    assert coach.decide("a", 3, "n3", "rm x", ("matches rm",)) == []
+    assert [each.kind for each in coach.decide("a", 3, "n3", "rm x", ("delete",))] == ["approve"]
+    assert coach.decide("a", 3, "n3", "rm x", ("delete",)) == [], "it has decided"
+    assert coach.decide("a", 4, "n4", "rm y", ("delete",)) == [], "once in a trajectory"
+    assert [each.node for each in coach.decide("b", 4, "n5", "rm y", ("delete",))] == ["n5"]
+    again, _ = person(home, once)
+    assert again.decide("a", 9, "n9", "rm z", ("delete",)) == [], "one that begins again knows how often it has"
+
+
+async def test_it_forbids_and_allows_again(home: Path) -> None:
+    odd = '"number": ?[13]'
+    forbid = {"when": {"turn": 0}, "forbid": odd, "why": "nothing odd"}
+    run = await coached(home, forbid, {"when": {"turn": 3}, "allow": odd})
+    assert run.added() == [("policy", 0), ("policy", 2), ("policy", 3), ("policy", 4)]
+    (told,) = run.words()
+    assert "coach, who watches this run, forbids" in told and told.endswith("nothing odd.")
+    verdicts = {(each.attributes["kind"], each.verdict) for each in run.given}
+    assert verdicts == {("forbid", "note"), ("forbid", "mask"), ("allow", "note")}
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from silva.rollout.branching.choice import decisions, in_turn, surprise
 from silva.rollout.branching.risky import RULES, risks_of
 from silva.rollout.config import RiskRule
+from silva.rollout.guided_nodes import action_behind
 from silva.tree import (
     Author,
     Message,
@@ -121,6 +123,20 @@ def test_first_failure_is_the_first_action_answered_badly() -> None:
     assert chosen((LOOK, "fine", ()), (LOOK, bad, ()), (LOOK, bad, ())) == [(2, ("failure",))]
     assert chosen((LOOK, "no errors were found", ()), (LOOK, "all well", ())) == [(2, ("failure",))], "the last one"
     assert chosen((LOOK, "fine", ()), success=True) == []
+
+
+def test_what_a_person_took_counts_as_a_turn_and_is_no_decision_of_the_policy() -> None:
+    look, wrong = act("look"), act("open", door="red")
+    trajectory, walk = played(
+        (look, "a door", ()), (wrong, "error: it is locked", ()), (act("use", key="blue"), "ok", ())
+    )
+    place = next(place for place, node in enumerate(walk) if node.message == wrong)
+    walk[place] = msgspec.structs.replace(walk[place], author=Author.PERSON)
+    (last,) = decisions(trajectory, walk, ["failure"])
+    assert (last.node_id, last.turn) == (walk[-2].id, 3), "not the look that came before what the person took"
+    behind = action_behind(walk, [walk[place].parent_id])
+    assert behind is walk[place], "what was done behind the look is the person's"
+    assert action_behind(walk, ["elsewhere"]) is None
 
 
 def test_rules_take_turns_and_an_action_stands_once() -> None:

@@ -136,6 +136,7 @@ def list_(
 
     from silva.guide import events, words
     from silva.guide.event import became_of, waiting_of
+    from silva.guide.follow import plain
 
     place = _place(lake)
     happened = events(place, run).read()
@@ -149,12 +150,12 @@ def list_(
             filter(None, (one.pattern, f"turn {one.turn}" if one.turn else "", one.action, one.text, one.why))
         )
         fate = fates[one.id].shown() if one.id in fates else "not heard yet"
-        typer.echo(f"{_clock(one.at)}  {one.by}  {one.kind}  to {one.to}  {_plain(more)}  [{_plain(fate)}]")
+        typer.echo(f"{_clock(one.at)}  {one.by}  {one.kind}  to {one.to}  {plain(more)}  [{plain(fate)}]")
     for each in waiting:
         reasons = ", ".join(each.reasons)
         typer.echo(
-            f"{_clock(each.since)}  WAITS for approval ({_plain(reasons)}): {each.task_id} {each.trajectory_id[:12]} "
-            f"turn {each.turn}: {_plain(each.action)}"
+            f"{_clock(each.since)}  WAITS for approval ({plain(reasons)}): {each.task_id} {each.trajectory_id[:12]} "
+            f"turn {each.turn}: {plain(each.action)}"
         )
     if not said and not waiting:
         typer.echo(f"nothing was said to run {run}")
@@ -188,11 +189,6 @@ def login() -> str:
 
 def _clock(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
-
-
-def _plain(text: str) -> str:
-    """On one line, without what a terminal would take for orders."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 def _registered() -> None:

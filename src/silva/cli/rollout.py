@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +12,7 @@ import typer
 from rich.console import Console
 
 from silva.cli.config import load, render
+from silva.cli.interrupting import heed_interrupts
 from silva.errors import UsageError
 
 app = typer.Typer()
@@ -126,16 +126,10 @@ async def _run(settings: Any, resume: bool, retry_failed: bool, console: Console
     from silva.rollout.run import Hooks, run_rollout
 
     progress = LiveProgress(console)
-    loop = asyncio.get_running_loop()
 
     def begin(scheduler: Any, ledger: Any, total: int) -> None:
         progress.start(scheduler, ledger, total, settings.run)
-
-        def interrupt() -> None:
-            scheduler.stop() if scheduler.draining else scheduler.drain()
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, interrupt)
+        heed_interrupts(scheduler)
 
     retry = frozenset({"model", "budget", "infrastructure"}) if retry_failed else frozenset[str]()
     mailroom = Mailroom.of(settings.lake, settings.run, resume=resume) if settings.heeds else None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from silva.cli.interrupting import heed_interrupts
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, help="Branches of stored trees.")
 
@@ -265,15 +266,6 @@ async def _grown(lake: Any, settings: Any, growth: Any, command: str, quiet: boo
     from silva.lake import field
     from silva.rollout.branching.grow import grow
 
-    loop = asyncio.get_running_loop()
-
-    def begin(scheduler: Any) -> None:
-        def interrupt() -> None:
-            scheduler.stop() if scheduler.draining else scheduler.drain()
-
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, interrupt)
-
     def ended(trajectory: Any) -> None:
         if not quiet:
             score = trajectory.outcome.score
@@ -281,7 +273,14 @@ async def _grown(lake: Any, settings: Any, growth: Any, command: str, quiet: boo
             typer.echo(f"{settings.run} {trajectory.slot}: {shown}", err=True)
 
     grown = await grow(
-        lake, settings, growth, command=command, points=points, probe=command == "branch", on_start=begin, on_end=ended
+        lake,
+        settings,
+        growth,
+        command=command,
+        points=points,
+        probe=command == "branch",
+        on_start=heed_interrupts,
+        on_end=ended,
     )
     trees = {shoot.tree_id for shoot in growth.shoots}
     mine = {each.id for each in grown.trajectories}

@@ -14,7 +14,8 @@ from silva.cli.trees_show import console, plain
 from silva.rollout.branching.explore import Findings, content
 from silva.rollout.branching.grow import Grown, new_turns
 from silva.rollout.branching.shoots import KEY
-from silva.tree import Author, Message, Node, Trajectory, to_json
+from silva.rollout.guided_nodes import action_behind
+from silva.tree import Message, Node, Trajectory, to_json
 
 _SHORT = 60
 
@@ -77,12 +78,8 @@ def _row(each: Trajectory, walk: Sequence[Node], starts: set[str], new: int | No
 
 def first_action(walk: Sequence[Node], starts: set[str]) -> str:
     """The first action behind any of the nodes, in one line."""
-    behind = False
-    for node in walk:
-        if behind and node.author is Author.POLICY:
-            return brief(node.message)
-        behind = behind or node.id in starts
-    return "(none)"
+    found = action_behind(walk, starts)
+    return "(none)" if found is None else brief(found.message)
 
 
 def brief(message: Message) -> str:

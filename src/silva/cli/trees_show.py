@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree as Drawing
 
+from silva.rollout.guided_nodes import BACK
 from silva.tree import Author, ImagePart, Message, Node, Status, TextPart, ThinkingPart, Trajectory, Tree
 
 _COLOURS = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
@@ -200,4 +201,5 @@ def _image(part: ImagePart) -> str:
 def _status(trajectory: Trajectory) -> Text:
     status = trajectory.outcome.status
     colour = {Status.COMPLETED: "green", Status.TRUNCATED: "yellow", Status.FAILED: "red"}[status]
-    return Text(f"{status}{' (retried)' if trajectory.superseded else ''}", style=colour)
+    later = " (left)" if BACK in trajectory.attributes else " (retried)"
+    return Text(f"{status}{later if trajectory.superseded else ''}", style=colour)

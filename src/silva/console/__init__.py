@@ -11,7 +11,7 @@ The engine that grows a run is another process and never waits for this one: it 
 turn costs the reading of its bytes and a line on the wire; a trajectory is sent once. The browser has only code of
 ours, loaded from this server under a policy that lets nothing else run (docs/decisions/012-console.md).
 
-    follower, watch, forest, attempt, trees        what there is, kept up to date
+    watch, forest, attempt, trees                  what there is, kept up to date
     stream                                         what a browser is told as it happens
     view, outline, work, comparing                 a tree as pages show it
     reading, overview, training                    questions to the lake

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from silva.console.follower import Follower
 from silva.console.forest import Forest
 from silva.console.stream import Streams
 from silva.console.trees import Trees
@@ -22,13 +21,18 @@ from silva.errors import SilvaError
 from silva.guide import Mailbox
 from silva.guide.mailroom import folder_of
 from silva.lake import Lake, field
+from silva.lake.filters import literal
+from silva.lake.follower import Follower
 from silva.lake.place import place
+from silva.tree import Node
 
 LOOK = 0.1
 """Seconds between looks."""
 
 PATIENCE = 2.0
 """Seconds until the next look where one failed."""
+
+_TREES = 200
 
 
 class Watch:
@@ -91,15 +95,28 @@ class Watch:
         forest.take(self._lake.runs())
         forest.take(self._lake.trajectories())
         for run in [run.id for run in forest.runs.values() if not run.finished or run.status == "stopped"]:
-            nodes = list(self._lake.nodes(run_id=run, where=field("slot") != ""))
-            nodes.sort(key=lambda node: (node.started, node.depth))
-            forest.take(nodes)
+            forest.take(self._under_way(run, forest))
         forest.take(fresh)
         with self.lock:
             forest.epoch += self.forest.epoch + 1
-            self.forest, self._follower = forest, follower
+            self.forest, before, self._follower = forest, self._follower, follower
+        before.close()
         self._trees.forget()
         self._streams.post_stale()
+
+    def _under_way(self, run: str, forest: Forest) -> list[Node]:
+        """The nodes of a run's attempts that have not ended; of a long run those that have are by far the most."""
+        query = f"select distinct tree_id, slot from nodes where run_id = {literal(run)} and slot <> ''"
+        places = {(each["tree_id"], each["slot"]) for each in self._lake.sql(query).to_pylist()}
+        places -= {(tree, slot) for _, tree, slot in forest.by_run.get(run, {})}
+        found: list[Node] = []
+        trees = sorted({tree for tree, _ in places})
+        for start in range(0, len(trees), _TREES):
+            some = trees[start : start + _TREES]
+            slots = sorted({slot for tree, slot in places if tree in some})
+            found += self._lake.nodes(run_id=run, where=field("tree_id").is_in(some) & field("slot").is_in(slots))
+        found = [node for node in found if (node.tree_id, node.slot) in places]
+        return sorted(found, key=lambda node: (node.started, node.depth))
 
     def _run(self) -> None:
         while not self._ended.wait(LOOK):

@@ -1,6 +1,6 @@
 """A run as it grows, read from the lake by somebody who is not the run: each turn once, soon after it was kept.
 
-    lake ─▶ nodes since the last look (a window of time, ids seen before left out) ─▶ Shown, in the order they were made
+    lake ─▶ RunFollower: what was kept since the last look ─▶ Shown, in the order they were made
 
 What the environment answered reaches the lake with the turn behind it, so it is seen then.
 """
@@ -11,11 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from silva.guide.word import EVERYONE
-from silva.lake import Lake, field
-from silva.tree import Author, Node, Trajectory, trajectory_id, tree_id
-
-WINDOW = 900.0
-"""Seconds a node may be kept later than it was made."""
+from silva.lake import Lake
+from silva.lake.run_follower import RunFollower
+from silva.tree import Author, Node, Trajectory, trajectory_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +37,11 @@ class Follow:
     """
 
     def __init__(self, lake: Lake, run_id: str, to: str = EVERYONE) -> None:
-        self._lake, self._run_id, self.to = lake, run_id, to
-        self._tasks: dict[str, str] = {}
+        self._run_id, self.to = run_id, to
+        self._records = RunFollower(lake, run_id)
         self._turns: dict[str, int] = {}
-        self._ended: set[str] = set()
-        self._since = 0.0
+        self._ended: list[Trajectory] = []
+        self._dead: set[str] = set()
         self.live: dict[str, str] = {}
 
     def read(self) -> list[Shown]:
@@ -52,40 +50,36 @@ class Follow:
         Raises:
             StoreError: the lake cannot be read.
         """
-        where = field("started") >= self._since if self._since else None
-        found = self._lake.nodes(run_id=self._run_id, where=where)
-        fresh = sorted((node for node in found if node.id not in self._turns), key=lambda each: each.depth)
-        if any(node.tree_id not in self._tasks for node in fresh):
-            self._tasks = {tree_id(self._run_id, task.id): task.id for task in self._lake.tasks()}
-        shown = [self._placed(node) for node in fresh]
-        self._since = max([self._since, *(node.started - WINDOW for node in fresh)])
+        fresh = self._records.fresh()
+        self._ended += fresh.trajectories
+        self._dead.update(each.id for each in fresh.trajectories)
+        shown = [self._placed(node) for node in fresh.nodes]
+        for each in fresh.trajectories:
+            self.live.pop(each.id, None)
         shown.sort(key=lambda each: (each.node.started, each.node.depth))
         return [each for each in shown if self.to in (EVERYONE, each.task_id, each.trajectory_id)]
 
     def ended(self) -> list[Trajectory]:
-        """Trajectories that ended since the last call."""
-        found = [each for each in self._lake.trajectories(run_id=self._run_id) if each.id not in self._ended]
-        for each in found:
-            self._ended.add(each.id)
-            self.live.pop(each.id, None)
+        """Trajectories that had ended by the last `read`, each once."""
+        found, self._ended = self._ended, []
         return [each for each in found if self.to in (EVERYONE, each.task_id, each.id)]
 
     @property
     def over(self) -> bool:
-        """Whether the run has ended."""
-        run = self._lake.run(self._run_id)
+        """Whether the run had ended by the last `read`."""
+        run = self._records.run
         return run is not None and bool(run.finished)
 
     def _placed(self, node: Node) -> Shown:
         above = self._turns.get(node.parent_id or "", 0)
         acts = node.message.role == "assistant" and node.author is not Author.SUMMARISER
         self._turns[node.id] = turn = above + acts
-        task = self._tasks.get(node.tree_id, "")
+        task = self._records.tasks.get(node.tree_id, "")
         name = ""
         index, _, attempt = node.slot.partition(".")
         if index.isdigit() and attempt.isdigit():
             name = trajectory_id(self._run_id, task, int(index), int(attempt))
-            if name not in self._ended:
+            if name not in self._dead:
                 self.live[name] = task
         return Shown(node, task, name, turn)
 

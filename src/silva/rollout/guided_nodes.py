@@ -12,7 +12,7 @@ Readers of walks ask here, so that a turn that was never taken is not taken agai
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from silva.tree import Author, Node
 
@@ -38,6 +38,16 @@ BACK = "back"
 def takes_turn(node: Node) -> bool:
     """Whether a node is an action: the policy's, or one that a person took in its place."""
     return node.author is Author.POLICY or (node.author is Author.PERSON and node.message.role == "assistant")
+
+
+def action_behind(walk: Iterable[Node], places: Container[str | None]) -> Node | None:
+    """The first action of a walk (root first) behind any of the nodes with these ids; None where there is none."""
+    behind = False
+    for node in walk:
+        if behind and takes_turn(node):
+            return node
+        behind = behind or node.id in places
+    return None
 
 
 def not_taken(walk: Iterable[Node]) -> set[str]:

@@ -1,9 +1,11 @@
 """A scripted person: watches walks, and says what its script has it say.
 
-    walk, as it grows ─▶ turns that have ended since ─▶ rules ─▶ words ─▶ mailbox ─▶ heard as a person's
+    walk, as it grows ─▶ turns that have ended since ─▶ rules ─┐
+    action that waits for approval ─▶ rules with `when.waits` ─┴▶ words ─▶ mailbox ─▶ heard as a person's
 
 What is said follows from the script and the walk alone, and so do the words' ids: a run that is killed and goes on, or
-a person that begins again, says nothing twice.
+a person that begins again, says nothing twice. Turns of an attempt that somebody went back from are not judged again
+in the one that goes on from there; they count for how often a rule may speak.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from silva.curate.mask.kinds import Kinds
 from silva.curate.mask.rules import rules as mask_rules
@@ -18,7 +21,7 @@ from silva.curate.turn import Turn, Walk, read_walk
 from silva.guide.mailbox import Mailbox
 from silva.guide.word import Word, word
 from silva.loops.apollo.script import Rule, ScriptedRules
-from silva.tree import Node, digest
+from silva.tree import Message, Node, digest, trajectory_id
 
 Later = Callable[[float, Callable[[], None]], None]
 """Calls something after so many seconds."""
@@ -43,36 +46,95 @@ class ScriptedPerson:
         wanted = {rule.when.rule for rule in script.rules if rule.when.rule is not None}
         self._faults = {rule.name: rule for rule in mask_rules(sorted(wanted), Kinds())} if wanted else {}
 
-    def watch(self, trajectory_id: str, nodes: Sequence[Node]) -> list[Word]:
+    def watch(self, to: str, task_id: str, nodes: Sequence[Node]) -> list[Word]:
         """See a walk so far, and speak; what was said, which may be nothing.
+
+        Args:
+            to: the trajectory's id.
+            task_id: its task's.
+            nodes: root first.
 
         Raises:
             StoreError: it cannot be said.
             UsageError: the run has ended.
         """
         walk = read_walk(nodes)
-        seen = self._seen.get(trajectory_id, -1)
+        seen = self._seen.get(to, -1)
         done = len(walk.turns) - (1 if walk.turns and not _answered(walk.turns[-1], nodes) else 0)
+        slots = {node.slot for node in nodes if node.slot}
+        earlier = (
+            {slot for slot in slots if _named(self._mailbox.run_id, task_id, slot) != to} if len(slots) > 1 else ()
+        )
         words: list[Word] = []
         for number in range(seen + 1, done + 1):
             turn = walk.turns[number - 1] if number else None
+            judged = bool(earlier) and (turn is None or turn.action.slot in earlier)
             for name, rule in self._script.named():
-                place = (trajectory_id, name)
-                if self._holds(rule, number, turn, walk) and (not rule.times or self._times.get(place, 0) < rule.times):
-                    self._times[place] = self._times.get(place, 0) + 1
-                    words += self._say(trajectory_id, name, rule, number)
-        self._seen[trajectory_id] = max(seen, done)
+                if rule.decides or not self._holds(rule, number, turn, walk):
+                    continue
+                place = _place(task_id, turn) if rule.deed == "back" else to
+                if rule.times and self._count(place, name, rule) >= rule.times:
+                    continue
+                self._times[place, name] = self._times.get((place, name), 0) + 1
+                if not judged:
+                    words += self._say(to, name, rule, number, place)
+        self._seen[to] = max(seen, done)
         return words
+
+    def decide(self, to: str, turn: int, node_id: str, action: str, reasons: Sequence[str]) -> list[Word]:
+        """Decide on an action that waits for approval, by the first rule that holds; nothing where none does.
+
+        Args:
+            to: the trajectory's id.
+            turn: the action's number.
+            node_id: its id.
+            action: it as text.
+            reasons: why it waits.
+
+        Raises:
+            StoreError, UsageError: as `watch`.
+        """
+        for name, rule in self._script.named():
+            when = rule.when
+            if not rule.decides or not _counts(rule, turn):
+                continue
+            if when.action is not None and not re.search(when.action, action):
+                continue
+            if not any(re.search(when.waits or "", reason) for reason in reasons or ("",)):
+                continue
+            more: dict[str, Any] = {"node": node_id, "why": rule.why}
+            if rule.edit:
+                more["action"] = rule.edit
+            made = self._word(rule.deed, to, name, turn, more, _mark(to, name, node_id))
+            if made.id in self._said:
+                return []
+            if rule.times and self._count(to, name, rule) >= rule.times:
+                continue
+            self._said.add(made.id)
+            self._mailbox.say(made)
+            return [made]
+        return []
+
+    def _earlier(self, to: str, task_id: str, nodes: Sequence[Node]) -> set[str]:
+        """The slots of earlier attempts that a walk goes on from."""
+        slots = {node.slot for node in nodes if node.slot}
+        return {slot for slot in slots if _named(self._mailbox.run_id, task_id, slot) != to}
+
+    def _count(self, place: str, name: str, rule: Rule) -> int:
+        """How often a rule has spoken. Decisions, and going back, do not follow from the walk alone: they are counted
+        in the mailbox."""
+        if rule.decides or rule.deed == "back":
+            start = _mark(place, name)
+            return sum(each.startswith(start) for each in self._said)
+        return self._times.get((place, name), 0)
 
     def _holds(self, rule: Rule, number: int, turn: Turn | None, walk: Walk) -> bool:
         when = rule.when
         if turn is None:
             return when.turn == 0
-        if (when.turn is not None and when.turn != number) or (when.every is not None and number % when.every):
+        if not _counts(rule, number):
             return False
-        message = turn.action.message
-        action = "\n".join([message.text, *(f"{each.name} {each.arguments}" for each in message.tool_calls)])
-        if when.action is not None and not re.search(when.action, action):
+        if when.action is not None and not re.search(when.action, _text(turn.action.message)):
             return False
         if when.observation is not None and not re.search(when.observation, turn.observation):
             return False
@@ -81,25 +143,26 @@ class ScriptedPerson:
             return any(found.turn.number == number for found in self._faults[when.rule].find(upto))
         return True
 
-    def _say(self, trajectory_id: str, name: str, rule: Rule, number: int) -> list[Word]:
-        deed = rule.deed
-        more: dict[str, str | int] = {"why": rule.why or f"script: {name}"}
+    def _say(self, to: str, name: str, rule: Rule, number: int, place: str) -> list[Word]:
+        deed, mark = rule.deed, ""
+        more: dict[str, Any] = {"why": rule.why or f"script: {name}"}
         if deed == "say":
             more["text"] = rule.say or ""
         elif deed in ("forbid", "allow"):
             more["pattern"] = str(getattr(rule, deed))
         elif deed in ("good", "bad"):
             more["turn"] = number
-        made = self._word(deed, trajectory_id, name, number, more)
-        if made.id in self._said:
-            if deed == "pause":
-                self._resume(trajectory_id, name, number, rule)
-            return []
-        self._said.add(made.id)
-        self._mailbox.say(made)
+        elif rule.back is not None:
+            more |= {"turn": rule.back.turn or number, "text": rule.back.say, "action": rule.back.action}
+            mark = _mark(place, name, f"{to} {number}")
+        made = self._word(deed, to, name, number, more, mark)
+        fresh = made.id not in self._said
+        if fresh:
+            self._said.add(made.id)
+            self._mailbox.say(made)
         if deed == "pause":
-            self._resume(trajectory_id, name, number, rule)
-        return [made]
+            self._resume(to, name, number, rule)
+        return [made] if fresh else []
 
     def _resume(self, trajectory_id: str, name: str, number: int, rule: Rule) -> None:
         made = self._word("resume", trajectory_id, name, number, {"why": f"script: {name}"})
@@ -107,9 +170,36 @@ class ScriptedPerson:
             self._said.add(made.id)
             self._later(rule.pause or 0.0, lambda: self._mailbox.say(made))
 
-    def _word(self, kind: str, to: str, name: str, number: int, more: dict[str, str | int]) -> Word:
-        named = digest("script", self._mailbox.run_id, to, name, str(number), kind)[:24]
+    def _word(self, kind: str, to: str, name: str, number: int, more: dict[str, Any], mark: str = "") -> Word:
+        named = mark or digest("script", self._mailbox.run_id, to, name, str(number), kind)[:24]
         return word(self._mailbox.run_id, kind, self._script.by, time.time(), to=to, id=named, **more)
+
+
+def _counts(rule: Rule, number: int) -> bool:
+    """Whether a turn has the number that a rule asks for."""
+    when = rule.when
+    return (when.turn is None or when.turn == number) and (when.every is None or number % when.every == 0)
+
+
+def _text(message: Message) -> str:
+    return "\n".join([message.text, *(f"{each.name} {each.arguments}" for each in message.tool_calls)])
+
+
+def _place(task_id: str, turn: Turn | None) -> str:
+    """What all attempts at one place share."""
+    return f"{task_id} {turn.action.slot.partition('.')[0] if turn is not None else ''}"
+
+
+def _mark(place: str, name: str, about: str = "") -> str:
+    """The id of a word by which it can be told how often a rule has spoken at a place; how such ids begin, if it is
+    about nothing."""
+    start = digest("script", place, name)[:16]
+    return f"{start}.{digest('script', place, name, about)[:16]}" if about else f"{start}."
+
+
+def _named(run_id: str, task_id: str, slot: str) -> str:
+    index, _, attempt = slot.partition(".")
+    return trajectory_id(run_id, task_id, int(index), int(attempt or 0)) if index.isdigit() else ""
 
 
 def _answered(turn: Turn, nodes: Sequence[Node]) -> bool:

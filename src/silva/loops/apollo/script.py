@@ -13,12 +13,23 @@ rules:
     times: 0                    # every time
   - when: {every: 10}
     pause: 0.5                  # seconds
+  - when: {observation: "Traceback"}
+    back: {say: "Read the traceback first."}           # or an action: {name: run, arguments: {command: ls}}
+  - when: {waits: delete}       # an action that waits for approval, for such a reason
+    reject: true
+    why: nothing is deleted here
+  - when: {waits: ".", action: "curl"}
+    edit: {name: run, arguments: {command: "wget -q out.csv"}}
+  - when: {waits: "."}
+    approve: true
+    times: 0
   - when: {turn: 30}
     stop: true
 """
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +39,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from silva.curate.mask.kinds import expression
 from silva.curate.mask.rules import NAMES
 from silva.errors import UsageError
+from silva.guide.action import action_of
+from silva.guide.word import MOST_CHARS
 
-DEEDS = ("say", "pause", "stop", "forbid", "allow", "good", "bad")
+DECISIONS = ("approve", "reject", "edit")
+"""What a person may do with an action that waits for approval."""
+
+DEEDS = ("say", "pause", "stop", "forbid", "allow", "good", "bad", "back", *DECISIONS)
 """What a rule may have the person do; one each."""
 
 
@@ -42,15 +58,18 @@ class Section(BaseModel):
 class When(Section):
     """When a rule holds of a turn that has just ended; all that is given must. `turn` is its number, from 1 (0: before
     the first, where nothing else can hold); `every` divides it; `action` and `observation` are regular expressions
-    looked for in the call and words, and in what came back; `rule` names a masking rule that faults it."""
+    looked for in the call and words, and in what came back; `rule` names a masking rule that faults it. With `waits`
+    it holds of an action that waits for approval instead: a regular expression looked for in the reasons why it waits
+    (one that is looked for in the action stands in `action`)."""
 
     turn: int | None = Field(default=None, ge=0)
     every: int | None = Field(default=None, ge=1)
     action: str | None = None
     observation: str | None = None
     rule: str | None = None
+    waits: str | None = None
 
-    @field_validator("action", "observation")
+    @field_validator("action", "observation", "waits")
     @classmethod
     def _compiles(cls, value: str | None) -> str | None:
         return _pattern(value)
@@ -63,8 +82,29 @@ class When(Section):
         return value
 
 
+class Back(Section):
+    """Going back to `turn` (0: the one the rule holds of): with `say` for the agent, which chooses again, or an
+    `action` that is taken there, or neither."""
+
+    turn: int = Field(default=0, ge=0)
+    say: str = ""
+    action: str = ""
+
+    @field_validator("action", mode="before")
+    @classmethod
+    def _action(cls, value: object) -> str:
+        return _action(value)
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Back:
+        if self.say and self.action:
+            raise ValueError("going back takes an action or words for the agent, not both")
+        return self
+
+
 class Rule(Section):
-    """One thing the person does. `times`: at most so often in a trajectory; 0 for always."""
+    """One thing the person does. `times`: at most so often in a trajectory, and going back so often at its place, all
+    attempts together; 0 for always. Actions are as `silva guide back` takes them: plain words, or a call."""
 
     name: str = ""
     when: When
@@ -75,8 +115,22 @@ class Rule(Section):
     allow: str | None = None
     good: bool = False
     bad: bool = False
+    back: Back | None = None
+    approve: bool = False
+    reject: bool = False
+    edit: str | None = None
     why: str = ""
     times: int = Field(default=1, ge=0)
+
+    @field_validator("back", mode="before")
+    @classmethod
+    def _plainly(cls, value: object) -> object:
+        return {} if value is True else None if value is False else value
+
+    @field_validator("edit", mode="before")
+    @classmethod
+    def _action(cls, value: object) -> str | None:
+        return None if value is None else _action(value)
 
     @field_validator("forbid", "allow")
     @classmethod
@@ -88,14 +142,28 @@ class Rule(Section):
         given = [name for name in DEEDS if getattr(self, name)]
         if len(given) != 1:
             raise ValueError(f"give one of {', '.join(DEEDS)}; given: {', '.join(given) or 'none'}")
-        if (self.good or self.bad) and self.when.turn == 0:
-            raise ValueError("when.turn 0 is before the first turn: there is nothing to praise or blame")
+        when = self.when
+        if when.turn == 0 and (self.good or self.bad or self.back):
+            raise ValueError(
+                "when.turn 0 is before the first turn: there is nothing to praise or blame, or to go back to"
+            )
+        if (given[0] in DECISIONS) != (when.waits is not None):
+            raise ValueError(
+                f"when.waits goes with {', '.join(DECISIONS)}, and they with it: they decide on an action that waits"
+            )
+        if when.waits is not None and (when.turn == 0 or when.observation is not None or when.rule is not None):
+            raise ValueError("what waits has not been taken: when has turn (from 1), every and action beside waits")
         return self
 
     @property
     def deed(self) -> str:
         """What it has the person do."""
         return next(name for name in DEEDS if getattr(self, name))
+
+    @property
+    def decides(self) -> bool:
+        """Whether it is about an action that waits for approval."""
+        return self.deed in DECISIONS
 
 
 class ScriptedRules(Section):
@@ -136,6 +204,20 @@ def read_script(path: Path) -> ScriptedRules:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the whole"
         raise UsageError(f"script {path}: {where}: {first['msg'].removeprefix('Value error, ')}") from error
+
+
+def _action(value: object) -> str:
+    """An action as text, checked; "" for none."""
+    if value is None or value == "":
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if len(text) > MOST_CHARS:
+        raise ValueError(f"an action may hold {MOST_CHARS:,} characters")
+    try:
+        action_of(text, "script")
+    except UsageError as error:
+        raise ValueError(str(error)) from error
+    return text
 
 
 def _pattern(value: str | None) -> str | None:

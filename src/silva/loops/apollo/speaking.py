@@ -9,15 +9,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import Any
 
 from silva.errors import StoreError, UsageError
+from silva.guide.event import Events, waiting_of
 from silva.guide.mailbox import Mailbox
 from silva.guide.mailroom import Mailroom, folder_of
 from silva.guide.word import Word
 from silva.lake import Lake
+from silva.lake.run_follower import RunFollower
 from silva.loops.apollo.person import ScriptedPerson
 from silva.loops.apollo.script import ScriptedRules
-from silva.tree import Author, Node, trajectory_id, tree_id
+from silva.tree import Author, Node, Run, trajectory_id
 
 OVER = ("finished", "stopped")
 """What the record of a run says that nobody plays."""
@@ -39,7 +43,15 @@ class ScriptedMailroom(Mailroom):
     def watch(self, trajectory_id: str, task_id: str, walk: Sequence[Node]) -> None:
         """Let the person see the walk and speak."""
         if self._person is not None:
-            self._person.watch(trajectory_id, walk)
+            self._person.watch(trajectory_id, task_id, walk)
+
+    def tell(self, kind: str, **facts: Any) -> None:
+        """Tell people what happened; let the person decide where an agent waits."""
+        super().tell(kind, **facts)
+        if kind == "waiting" and self._person is not None:
+            self._person.decide(
+                facts["trajectory_id"], facts["turn"], facts["node_id"], facts["action"], facts["reasons"]
+            )
 
 
 def _in_this_loop(seconds: float, call: Callable[[], None]) -> None:
@@ -73,63 +85,89 @@ def speak(
     due: list[tuple[float, Callable[[], None]]] = []
     mailbox = Mailbox(folder_of(lake), run_id)
     person = ScriptedPerson(script, mailbox, lambda seconds, call: due.append((time.monotonic() + seconds, call)))
-    begun: dict[str, str] = {}
-    known: dict[str, Node] = {}
+    events = Events(mailbox.path.parent, run_id)
     count = 0
-    while True:
-        status = _look(lake, run_id, begun, known)
-        if status is None and time.monotonic() > until:
-            raise UsageError(
-                f"run {run_id} has not begun within {patience:g} s in lake {lake}; name the run and its lake"
-            )
-        try:
-            for each in [each for each in due if each[0] <= time.monotonic()]:
-                due.remove(each)
-                each[1]()
-            for to, walk in _walks(run_id, begun, known):
-                for said in person.watch(to, walk):
-                    count += 1
-                    heard(said)
-        except UsageError:
-            status = _look(lake, run_id, begun, known)
-            if status not in OVER:
-                raise
-        if status in OVER:
-            return count
-        time.sleep(every)
+    with ExitStack() as stack:
+        walks: Walks | None = None
+        while True:
+            began = time.monotonic()
+            walks = walks or _walks_of(lake, run_id, stack)
+            moved = walks.moved() if walks is not None else []
+            run = walks.run if walks is not None else None
+            if run is None and began > until:
+                raise UsageError(
+                    f"run {run_id} has not begun within {patience:g} s in lake {lake}; name the run and its lake"
+                )
+            said: list[Word] = []
+            try:
+                for each in [each for each in due if each[0] <= began]:
+                    due.remove(each)
+                    each[1]()
+                for to, task_id, walk in moved:
+                    said += person.watch(to, task_id, walk)
+                for one in waiting_of(events.read()):
+                    said += person.decide(one.trajectory_id, one.turn, one.node_id, one.action, one.reasons)
+            except UsageError:
+                if walks is not None:
+                    walks.moved()
+                    run = walks.run
+                if run is None or run.status not in OVER:
+                    raise
+            count += len(said)
+            for each in said:
+                heard(each)
+            if run is not None and run.status in OVER:
+                return count
+            time.sleep(max(every, 4 * (time.monotonic() - began)))
 
 
-def _look(lake: str, run_id: str, begun: dict[str, str], known: dict[str, Node]) -> str | None:
-    """Read what is new; the run's status, None before it began."""
+class Walks:
+    """The walks of a run's attempts as they grow.
+
+    Args:
+        lake: open to read.
+        run_id: the run.
+    """
+
+    def __init__(self, lake: Lake, run_id: str) -> None:
+        self._run_id = run_id
+        self._records = RunFollower(lake, run_id)
+        self._nodes: dict[str, Node] = {}
+        self._ends: dict[tuple[str, str], Node] = {}
+
+    @property
+    def run(self) -> Run | None:
+        """The run's record by the last look."""
+        return self._records.run
+
+    def moved(self) -> list[tuple[str, str, list[Node]]]:
+        """The attempts that grew since the last call: trajectory's id, task's id, walk as far as it is kept.
+
+        Raises:
+            StoreError: the lake cannot be read.
+        """
+        places: set[tuple[str, str]] = set()
+        for node in self._records.fresh().nodes:
+            self._nodes[node.id] = node
+            place = (node.tree_id, node.slot)
+            if not node.slot or node.author is Author.SUMMARISER:
+                continue
+            if place not in self._ends or node.depth > self._ends[place].depth:
+                self._ends[place] = node
+                places.add(place)
+        return [self._walk(place) for place in sorted(places) if place[0] in self._records.tasks]
+
+    def _walk(self, place: tuple[str, str]) -> tuple[str, str, list[Node]]:
+        task_id = self._records.tasks[place[0]]
+        index, _, attempt = place[1].partition(".")
+        walk = [self._ends[place]]
+        while (parent := walk[-1].parent_id) is not None and parent in self._nodes:
+            walk.append(self._nodes[parent])
+        return trajectory_id(self._run_id, task_id, int(index), int(attempt or 0)), task_id, walk[::-1]
+
+
+def _walks_of(lake: str, run_id: str, stack: ExitStack) -> Walks | None:
     try:
-        opened = Lake.open(lake, mode="read")
+        return Walks(stack.enter_context(Lake.open(lake, mode="read")), run_id)
     except StoreError:
-        if begun:
-            raise
         return None  # nobody has made it yet
-    with opened:
-        run = opened.run(run_id)
-        if run is None:
-            return None
-        begun.update({tree_id(run_id, task.id): task.id for task in opened.tasks()})
-        known.update({node.id: node for node in opened.nodes(run_id=run_id)})
-        return run.status
-
-
-def _walks(run_id: str, begun: dict[str, str], known: dict[str, Node]) -> list[tuple[str, list[Node]]]:
-    """The walk of each attempt as far as it is kept, by its trajectory's id."""
-    ends: dict[tuple[str, str], Node] = {}
-    for node in known.values():
-        place = (node.tree_id, node.slot)
-        if not node.slot or node.author is Author.SUMMARISER or node.tree_id not in begun:
-            continue
-        if place not in ends or node.depth > ends[place].depth:
-            ends[place] = node
-    walks: list[tuple[str, list[Node]]] = []
-    for (tree, slot), end in sorted(ends.items()):
-        index, _, attempt = slot.partition(".")
-        walk = [end]
-        while (parent := walk[-1].parent_id) is not None and parent in known:
-            walk.append(known[parent])
-        walks.append((trajectory_id(run_id, begun[tree], int(index), int(attempt or 0)), walk[::-1]))
-    return walks

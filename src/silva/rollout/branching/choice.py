@@ -21,6 +21,7 @@ import msgspec
 
 from silva.rollout.branching.risky import risks_of
 from silva.rollout.config import RiskRule
+from silva.rollout.guided_nodes import takes_turn
 from silva.tree import Author, Node, Record, Trajectory
 
 Rule = Literal["failure", "risky", "entropy"]
@@ -37,8 +38,9 @@ _BAD = re.compile(
 
 
 class Decision(Record, frozen=True, kw_only=True):
-    """One action that was taken, and why it is worth another look. `turn` counts from 1; `surprise` in nats a token
-    (None: its log-probabilities are not known); `score` and `success` are how its trajectory ended."""
+    """One action that the policy took, and why it is worth another look. `turn` counts from 1, the turns that a person
+    took too; `surprise` in nats a token (None: its log-probabilities are not known); `score` and `success` are how its
+    trajectory ended."""
 
     tree_id: str
     node_id: str
@@ -83,7 +85,7 @@ def decisions(
         ),
     }
     order = [name for row in zip_longest(*chosen.values()) for name in row if name is not None]
-    turns = {node.id: number for number, node in enumerate(actions, 1)}
+    turns = {node.id: number for number, node in enumerate(filter(takes_turn, walk), 1)}
     return [
         Decision(
             tree_id=trajectory.tree_id,
@@ -120,8 +122,8 @@ def in_turn(of_each: Sequence[Sequence[Decision]]) -> list[Decision]:
 def _first_failure(trajectory: Trajectory, walk: Sequence[Node], actions: Sequence[Node]) -> list[str]:
     last: Node | None = None
     for node in walk:
-        if node.author is Author.POLICY:
-            last = node
+        if takes_turn(node):
+            last = node if node.author is Author.POLICY else None  # what a person took is not the policy's to regret
         elif last is not None and node.author in (Author.ENVIRONMENT, Author.ATTACKER) and _bad(node):
             return [last.id]
     return [] if trajectory.outcome.success else [actions[-1].id]

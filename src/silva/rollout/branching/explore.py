@@ -18,7 +18,8 @@ from silva.rollout.branching.grow import Grown, new_turns
 from silva.rollout.branching.point import indexes, point_at
 from silva.rollout.branching.risky import risks_of
 from silva.rollout.branching.shoots import KEY, Growth, Shoot
-from silva.tree import Author, Message, Node, Record, Trajectory, Tree
+from silva.rollout.guided_nodes import action_behind
+from silva.tree import Message, Node, Record, Trajectory, Tree
 
 
 class Tried(Record, frozen=True, kw_only=True):
@@ -226,12 +227,7 @@ def _next_action(tree: Tree, trajectory: Trajectory, parent: str | None) -> Node
     """The first action of a trajectory behind a node; None where it does not pass there."""
     if trajectory.leaf_id is None or trajectory.leaf_id not in tree:
         return None
-    behind = False
-    for node in tree.walk(trajectory.leaf_id):
-        if behind and node.author is Author.POLICY:
-            return node
-        behind = behind or node.id == parent
-    return None
+    return action_behind(tree.walk(trajectory.leaf_id), (parent,))
 
 
 def _fix(tree: Tree, decision: Decision, grown: Sequence[Trajectory], parent: str | None) -> Fix | None:
