@@ -4,6 +4,12 @@ masks/turns.jsonl ─▶ a lake of its own ─▶ `silva curate mask` ─▶ ver
 masks/labels.jsonl: the rules that should fire, and whether to keep ──────┴▶ precision, recall, every disagreement
 
 A rule is held against the labels that name it; all rules together, and the judge, against what should be kept.
+
+    python benchmarks/masks.py                                                           # the rules
+    python benchmarks/masks.py --judge http://127.0.0.1:8000/v1#qwen --judge-with window=4   # and a model
+
+A judge's figures go into a file of their own (`results/masks_judge.json`). They are of the turns it judged; how many it
+left unjudged, and why, stands beside them, as does what all rules, and masking everything, reach on the same turns.
 """
 
 from __future__ import annotations
@@ -18,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from report import Measurement, arguments, hand_in, load
+from silva.cli.config import load as configured
 from silva.cli.trees_files import take_in
 from silva.curate.mask.config import JudgeConfig, MaskConfig
 from silva.curate.mask.masking import Masked, mask
@@ -40,12 +47,22 @@ def labels() -> dict[Turn, dict[str, Any]]:
     return found
 
 
-async def verdicts(judge: str) -> tuple[dict[str, dict[Turn, bool]], Masked]:
-    """Who masks which turn: by rule's name, and by "judge" for those turns that it judged."""
+def part(known: Mapping[Turn, Mapping[str, Any]], many: int) -> set[str]:
+    """The first so many tasks of each environment, in the order of the labels; all if 0. Each was played once."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for task in dict.fromkeys(each["task"] for each in known.values()):
+        found[task.partition("/")[0]].append(task)
+    return {task for tasks in found.values() for task in (tasks[:many] if many else tasks)}
+
+
+async def verdicts(judge: JudgeConfig, chosen: Set[str]) -> tuple[dict[str, dict[Turn, bool]], Masked]:
+    """Who masks which turn of the chosen tasks: by rule's name, and by "judge" for those turns it judged."""
     with tempfile.TemporaryDirectory() as folder:
-        lake = str(Path(folder) / "lake")
-        runs = (await take_in(lake, SET / "turns.jsonl", "messages", None)).runs
-        done = await mask(MaskConfig(lake=lake, run=runs, judge=JudgeConfig(model=judge)))
+        lake, file = str(Path(folder) / "lake"), Path(folder) / "turns.jsonl"
+        lines = (SET / "turns.jsonl").read_text().splitlines(keepends=True)
+        file.write_text("".join(line for line in lines if _task(line) in chosen))
+        runs = (await take_in(lake, file, "messages", None)).runs
+        done = await mask(MaskConfig(lake=lake, run=runs, judge=judge))
         said: dict[str, dict[Turn, bool]] = defaultdict(dict)
         with Lake.open(lake, mode="read") as opened:
             for run in runs:
@@ -60,6 +77,10 @@ async def verdicts(judge: str) -> tuple[dict[str, dict[Turn, bool]], Masked]:
                     who = "judge" if each.source == "model" else each.by
                     said[who][place[each.node_id]] = each.verdict == "mask"
     return said, done
+
+
+def _task(line: str) -> str:
+    return json.loads(json.loads(line)["silva"])["task"]["id"]
 
 
 def row(name: str, says: Mapping[Turn, bool], truth: Set[Turn]) -> dict[str, Any]:
@@ -87,25 +108,70 @@ def _told(found: Interval | None) -> str:
     return "-" if found is None else f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
+def of_judge(
+    judge: JudgeConfig, says: Mapping[Turn, bool], together: Mapping[Turn, bool], bad: Set[Turn], done: Masked
+) -> Measurement:
+    """What a judge's verdicts are worth, on the turns that it judged."""
+    same = {turn: together[turn] for turn in says}
+    rows = [
+        {**row(who, given, bad & says.keys()), "unjudged": done.unjudged if who == "judge" else 0}
+        for who, given in (("judge", says), ("any rule", same), ("mask everything", dict.fromkeys(says, True)))
+    ]
+    return Measurement(
+        name="masks_judge",
+        question="How right is a model that judges turns?",
+        bar="every labelled turn is judged, or counted as unjudged with the reason (their share)",
+        ratio=(done.judged + done.unjudged) / len(together),
+        holds=done.judged + done.unjudged == len(together),
+        rows=rows,
+        details={
+            "model": judge.model.partition("#")[2] or judge.model.partition(":")[0],
+            "how": judge.model_dump(exclude={"model"}),
+            "trajectories": done.trajectories,
+            "turns": len(together),
+            "judged": done.judged,
+            "unjudged": done.unjudged,
+            "should_be_masked": len(bad),
+            "failures": [why.replace(judge.model.partition("#")[0], "the endpoint") for why in done.failures],
+        },
+    )
+
+
 def main() -> int:
     """Measure and hand in."""
     parser = arguments(__doc__)
-    parser.add_argument("--judge", default="", metavar="URL#MODEL", help="a model that judges too")
+    parser.add_argument("--judge", default="", metavar="MODEL", help="a model that judges too: URL#NAME, local, …")
+    parser.add_argument(
+        "--judge-with", nargs="+", default=[], metavar="KEY=VALUE", help="how it is asked, as judge.KEY of curate mask"
+    )
+    parser.add_argument(
+        "--judge-part",
+        type=int,
+        default=0,
+        metavar="N",
+        help="judge the first N tasks of each environment alone",
+    )
     options = parser.parse_args()
     before = load()
     known = labels()
-    judge = options.judge.partition("#")[2] or options.judge.partition(":")[0]
-    said, done = asyncio.run(verdicts(options.judge))
+    chosen = part(known, options.judge_part if options.judge else 0)
+    known = {turn: each for turn, each in known.items() if each["task"] in chosen}
+    judge = configured(JudgeConfig, None, [*options.judge_with, f"model={json.dumps(options.judge)}"])
+    said, done = asyncio.run(verdicts(judge, chosen))
     turns = set(said[NAMES[0]])
     if turns != set(known):
         raise SystemExit(f"labels.jsonl and turns.jsonl differ in {len(turns ^ set(known))} turns")
     truths = {name: {turn for turn, each in known.items() if name in each["rules"]} for name in NAMES}
     bad = {turn for turn, each in known.items() if not each["keep"]}
-    rows = [row(name, said[name], truths[name]) for name in NAMES]
     together = {turn: any(said[name][turn] for name in NAMES) for turn in turns}
+    if judge.model:
+        for why in done.failures:
+            print(f"{done.unjudged} turns unjudged: {why}")
+        measured = of_judge(judge, said["judge"], together, bad, done)
+        measured.quick = options.quick
+        return hand_in(measured, before)
+    rows = [row(name, said[name], truths[name]) for name in NAMES]
     rows.append(row("any rule, against keep", together, bad))
-    if options.judge:
-        rows.append(row("judge, against keep", said["judge"], bad))
     against = [
         {"task": known[turn]["task"], "turn": turn[1], "rule": name, "does": said[name][turn]}
         | {"label": known[turn]["reason"]}
@@ -117,8 +183,6 @@ def main() -> int:
         print(
             f"{each['rule']}: {'fires' if each['does'] else 'is silent'}: {each['task']} {each['turn']}: {each['label']}"
         )
-    for why in done.failures:
-        print(f"{done.unjudged} turns unjudged: {why}")
     fewest = min(len(truth) for truth in truths.values())
     return hand_in(
         Measurement(
@@ -133,9 +197,6 @@ def main() -> int:
                 "environments": sorted({each["task"].split("/")[0] for each in known.values()}),
                 "should_be_masked": len(bad),
                 "disagreements": against,
-                "judge": {"model": judge, "judged": done.judged, "unjudged": done.unjudged, "failures": done.failures}
-                if judge
-                else None,
             },
             quick=options.quick,
         ),
