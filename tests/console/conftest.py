@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from consoles import Console
+from live_engines import Engine
 
 from silva.lake import Lake
 
@@ -40,6 +41,19 @@ def serve(home: Path) -> Iterator[Callable[..., Console]]:
             console = Console(lake or home / "lake", **settings)
             stack.callback(console.close)
             return console
+
+        yield start
+
+
+@pytest.fixture
+def engine(home: Path) -> Iterator[Callable[..., Engine]]:
+    """Starts live engines; all are ended after the test."""
+    with ExitStack() as stack:
+
+        def start(**settings: Any) -> Engine:
+            made = Engine(home, **settings)
+            stack.callback(made.close)
+            return made
 
         yield start
 

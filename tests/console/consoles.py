@@ -46,3 +46,19 @@ def until(true: Callable[[], Any], seconds: float = 45.0) -> Any:
         assert time.monotonic() < end, "it did not come"
         time.sleep(0.02)
     return value
+
+
+def shown(page: Any, text: str) -> Any:
+    """Wait until a text stands in the trajectory, and go there: a live list moves on while one looks for it."""
+    field, places = page.get_by_label("Search the trajectory"), page.get_by_role("status", name="Places found")
+
+    def there() -> bool:
+        field.fill(text)
+        field.press("Enter")
+        page.wait_for_timeout(200)
+        return " of " in (places.text_content() or "")
+
+    until(there, 120)
+    found = page.get_by_role("list", name="Trajectory", exact=True).get_by_text(text).first
+    found.wait_for()
+    return found

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from console_lakes import Grower, run_record, task_record
 
+from silva.console.attempt import Attempt
 from silva.console.comparing import side_by_side
-from silva.console.follower import Follower
 from silva.console.forest import Change, Forest
 from silva.console.outline import context, pieces
+from silva.console.overview import scatter
+from silva.console.reading import Reading
 from silva.console.stream import MOST_NODES, Streams
 from silva.console.trail import Trail
 from silva.console.trees import MOST, OpenTree, Trees
@@ -20,6 +22,8 @@ from silva.console.users import hashed, read_users
 from silva.console.view import line, whole
 from silva.console.work import work
 from silva.errors import StoreError, UsageError
+from silva.lake import Lake
+from silva.lake.follower import Follower
 from silva.lake.frames import MAGIC, frames
 from silva.tree import Author, Node, assistant, call, tool_result, user
 
@@ -78,14 +82,23 @@ def test_what_was_compacted_before_it_was_read_is_not_passed_over_in_silence(tmp
     journal.add(1, frames(grower.turn()))
     journal.seal(1)
     journal.drop(1)
-    follower.fresh()
-    assert follower.missed
+    assert ids(follower.fresh()) == ids(grower.nodes[-2:]) and not follower.missed, "it was held open"
     other = Follower(tmp_path)
     journal.add(2, frames(grower.turn()))
     other.fresh()
     journal.add(4, frames(grower.turn()))
     other.fresh()
     assert other.missed, "segment 3 came and went"
+    journal.seal(4)
+    third = Follower(tmp_path)
+    third.fresh()
+    for number in (2, 4):
+        if number == 2:
+            journal.seal(2)
+        journal.drop(number)
+    journal.add(6, frames(grower.turn()))
+    third.fresh()
+    assert third.missed, "segment 5 came and went, and all before it went"
 
 
 def test_a_forest_counts_what_grows_and_nothing_twice() -> None:
@@ -272,6 +285,37 @@ def test_the_trail_keeps_who_did_what_and_says_when_it_cannot(tmp_path: Path) ->
     assert trail.path.stat().st_mode & 0o077 == 0
     with pytest.raises(StoreError, match="nothing was done"):
         Trail(Path("/dev/null/no")).add("ann", "guide", "say", "begun")
+
+
+def test_a_console_begun_in_the_middle_of_a_run_knows_what_has_ended_and_what_has_not(home: Path) -> None:
+    ended, live, other = (Grower("r'1", "terminal/a", index) for index in range(3))
+    for grower in (ended, live, other):
+        grower.turn()
+    with Lake.open(home / "lake") as writer:
+        nodes = [*ended.nodes, *live.nodes, *other.nodes[2:]]
+        writer.append_sync([run_record("r'1"), task_record("terminal/a"), *nodes, ended.end(0.5)])
+        writer.compact()
+        writer.append_sync(live.turn())
+        reading = Reading(str(home / "lake"))
+        try:
+            reading.watch.start()
+            rows = {row["id"]: (row["status"], row["turns"]) for row in reading.attempts()["rows"]}
+            assert rows == {ended.id: ("completed", 1), live.id: ("running", 2), other.id: ("running", 1)}
+        finally:
+            reading.close()
+
+
+def test_many_dots_of_a_plot_are_put_together() -> None:
+    draws = [((7 * n) % 101 / 100, (11 * n) % 97 / 96) for n in range(5_000)]
+    made = [
+        Attempt(id=str(n), run="r", tree="t", slot="0.0", score=score, safety=safety)
+        for n, (score, safety) in enumerate(draws)
+    ]
+    dots = scatter(made)
+    assert len(dots) <= 21 * 21 and sum(dot["count"] for dot in dots) == 5_000
+    assert scatter(made[:2]) == [
+        {"score": score, "safety": round(safety, 2), "count": 1} for score, safety in sorted(draws[:2])
+    ]
 
 
 def test_a_message_by_a_person_is_marked_as_such() -> None:

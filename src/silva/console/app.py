@@ -25,11 +25,12 @@ from silva.console.routes import order_routes, questions
 from silva.console.trail import Trail
 from silva.console.users import User, Users
 from silva.errors import MissingError, SilvaError, StoreError
+from silva.guide.word import MOST_CHARS
 from silva.models.serving.exchange import Exchange, Receive, Refusal, Scope, Send
 from silva.redact import redact
 
-LARGEST = 512 * 1024
-"""Bytes of an order."""
+LARGEST = 2 * 1024 * 1024
+"""Bytes of an order: what is longer than a word may be, by mistake, is still told so in words."""
 HEARTBEAT = 15.0
 """Seconds of quiet after which a stream says that it lives."""
 MOST_STREAMS = 64
@@ -191,7 +192,7 @@ class ConsoleApp:
 
     def _check(self, user: User, role: str) -> None:
         if not user.may(role):
-            raise Refusal(403, f"{user.name} is a {user.role} here: this takes a {role}")
+            raise Refusal(403, f"this takes the role {role}, and {user.name} has the role {user.role} here")
 
     def _me(self, user: User) -> dict[str, Any]:
         watch = self._reading.watch
@@ -203,6 +204,7 @@ class ConsoleApp:
             "role": user.role,
             "lake": self._reading.lake.location,
             "trouble": watch.trouble,
+            "longest": MOST_CHARS,
             **counts,
         }
 

@@ -13,6 +13,9 @@ from silva.console.attempt import CUT, RUNNING, Attempt
 from silva.console.forest import Forest
 from silva.tree import Run
 
+MOST_DOTS = 400
+"""Dots of a scatter plot; where there are more places, those that lie close share one."""
+
 
 def overview(forest: Forest, run: Run) -> dict[str, Any]:
     """A line of the list of runs."""
@@ -62,11 +65,13 @@ def detail(forest: Forest, run: Run) -> dict[str, Any]:
 
 def scatter(attempts: list[Attempt]) -> list[dict[str, Any]]:
     """Safety against score, attempts of the same place in one dot."""
-    places = Counter(
-        (round(each.score, 2), round(each.safety, 2))
-        for each in attempts
-        if each.score is not None and each.safety is not None
-    )
+    judged = [(each.score, each.safety) for each in attempts if each.score is not None and each.safety is not None]
+    places = Counter((round(score, 2), round(safety, 2)) for score, safety in judged)
+    if len(places) > MOST_DOTS:
+        coarse: Counter[tuple[float, float]] = Counter()
+        for (score, safety), count in places.items():
+            coarse[round(20 * score) / 20, round(20 * safety) / 20] += count
+        places = coarse
     return [{"score": score, "safety": safety, "count": count} for (score, safety), count in sorted(places.items())]
 
 

@@ -154,7 +154,7 @@ class Reading:
             "nodes": [line(node) for node in nodes[start:]],
             "attempts": others[:PAGE],
             "task": {"id": task.id, "env": task.env, "instruction": task.instruction} if task else None,
-            "judged": self.judged(head.run if head else "", {node.id for node in nodes}) if not start else {},
+            "judged": self.judged(head.run if head else "", {node.id for node in nodes}),
         }
 
     def nodes(self, tree: str, ids: list[str]) -> list[dict[str, Any]]:

@@ -49,9 +49,10 @@ const show = tried(async () => {
   if (where === "run" || where === "walk") app.last = location.hash;
   head(where);
   document.title = `${where} · Silva console`;
-  put(main);
-  const page = await PAGES[where](main, { where, given, query: new URLSearchParams(query ?? "") }, app).catch((fault) => {
-    if (mine === turn) put(main, h("p", { class: "bad", role: "alert" }, fault.message));
+  const place = h("div", { class: "place" }); // of its own: a page that comes late, after another was asked for, is not seen
+  put(main, place);
+  const page = await PAGES[where](place, { where, given, query: new URLSearchParams(query ?? "") }, app).catch((fault) => {
+    put(place, h("p", { class: "bad", role: "alert" }, fault.message));
     return null;
   });
   if (mine !== turn) page?.close?.(); else app.page = page;

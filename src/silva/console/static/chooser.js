@@ -1,5 +1,5 @@
 // Choose a task: every attempt of a run, however many, those that moved last on top.
-import { h, put, decimal, seldom } from "./dom.js";
+import { h, put, decimal, seldom, calmly } from "./dom.js";
 import { ask, tried } from "./api.js";
 import { List } from "./list.js";
 
@@ -25,18 +25,22 @@ export async function chooser({ run, id, app }) {
     },
     opened: (i) => rows[i] && app.go(`#/run/${encodeURIComponent(run)}/${encodeURIComponent(rows[i].id)}`),
   });
+  let asked = 0;
   const load = tried(async (page, keep = true) => {
+    if (!keep) { asked += 1; loading.clear(); }
     if (loading.has(page)) return;
     loading.add(page);
+    const mine = asked;
     try {
       const answer = await ask("attempts", { run, text, sort, offset: page * PAGE, limit: PAGE });
+      if (mine !== asked) return; // another order was asked for meanwhile
       if (!keep) { rows = []; places.clear(); }
       answer.rows.forEach((row, i) => { rows[page * PAGE + i] = row; places.set(row.id, page * PAGE + i); });
       total = answer.total;
       put(number, `${total} attempts`);
       list.setCount(total);
       list.refresh();
-    } finally { loading.delete(page); }
+    } finally { if (mine === asked) loading.delete(page); }
   });
   const number = h("span", { class: "soft" });
   const search = h("input", { type: "search", placeholder: "Find a task", "aria-label": "Find a task", oninput: seldom(() => { text = search.value; load(0, false); }, 250) });
@@ -44,6 +48,8 @@ export async function chooser({ run, id, app }) {
   const element = h("section", { class: "choose", "aria-label": "Tasks" }, h("div", { class: "bar" }, search, order), number, h("div", { class: "fill" }, list.element));
   await load(0);
   const recount = seldom(() => load(0), 1500);
+  const moved = new Set();
+  const redraw = calmly(() => { list.redraw(moved); moved.clear(); });
   return {
     element, close: () => list.close(),
     show() { const at = places.get(id); list.setCount(total); if (at !== undefined) list.select(at, { tell: false }); },
@@ -52,8 +58,9 @@ export async function chooser({ run, id, app }) {
       let unknown = false;
       for (const row of fresh) {
         const at = places.get(row.id);
-        if (at === undefined) unknown = true; else { rows[at] = row; list.refresh(at); }
+        if (at === undefined) unknown = true; else { rows[at] = row; moved.add(at); }
       }
+      redraw();
       if (unknown) recount();
     },
     move(by) { const at = (places.get(id) ?? 0) + by, row = rows[at]; if (row) app.go(`#/run/${encodeURIComponent(run)}/${encodeURIComponent(row.id)}`); },

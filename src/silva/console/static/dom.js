@@ -29,6 +29,19 @@ export function ago(at) {
   return seconds < 129600 ? `${Math.round(seconds / 3600)} h ago` : `${Math.round(seconds / 86400)} d ago`;
 }
 
+// Drawing that waits while a button of the mouse is down: what is replaced between press and release gets no click.
+const LONGEST_PRESS = 1500; // milliseconds; a scroll bar that is held, or a release nobody was told of, holds up nothing
+const held = new Map();
+let pressed = 0;
+function released() {
+  pressed = 0;
+  setTimeout(() => { for (const [work, given] of [...held]) { held.delete(work); work(...given); } });
+}
+addEventListener("pointerdown", () => { pressed = performance.now(); setTimeout(() => { if (performance.now() - pressed >= LONGEST_PRESS) released(); }, LONGEST_PRESS); }, true);
+addEventListener("pointerup", released, true);
+addEventListener("pointercancel", released, true);
+export const calmly = (work) => (...given) => { if (pressed) held.set(work, given); else work(...given); };
+
 // Calls the function at once, then at most once in so many milliseconds, with the last call never lost.
 export function seldom(work, pause) {
   let due = 0, waiting = 0;

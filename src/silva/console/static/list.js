@@ -13,9 +13,11 @@ export class List {
     this.heights = [];
     this.tops = [0];
     this.clean = 0; // tops up to here are right
+    this.pinned = false; // the end is in sight and stays so when rows are added; scrolling up lets go of it
+    this.scroll = 0;
     this.inside = h("div", { class: "inside" });
     this.element = h("div", { class: "list", role: "list", tabindex: "0", "aria-label": label }, this.inside);
-    this.element.addEventListener("scroll", () => this.later(), { passive: true });
+    this.element.addEventListener("scroll", () => { this.scrolled(); this.later(); }, { passive: true });
     this.sizes = new ResizeObserver((entries) => this.measure(entries));
     this.room = new ResizeObserver(() => this.later());
     this.room.observe(this.element);
@@ -24,7 +26,7 @@ export class List {
   close() { this.sizes.disconnect(); this.room.disconnect(); }
 
   setCount(count, { keep = true } = {}) {
-    const bottom = this.atEnd;
+    const bottom = this.pinned || this.atEnd;
     if (!keep) { this.heights.length = 0; this.clean = 0; this.drop(); }
     if (count < this.count) { this.heights.length = Math.min(this.heights.length, count); this.clean = Math.min(this.clean, count); this.drop(); }
     const grew = count > this.count;
@@ -33,6 +35,15 @@ export class List {
     this.draw();
     if (grew && bottom && this.follow) this.show(count - 1, "end");
   }
+
+  scrolled() {
+    const top = this.element.scrollTop;
+    if (this.atEnd) this.pinned = true;
+    else if (top < this.scroll) this.pinned = false;
+    this.scroll = top;
+  }
+
+  scrollTo(top) { this.element.scrollTop = top; this.scroll = this.element.scrollTop; }
 
   get atEnd() { const box = this.element; return box.scrollTop + box.clientHeight >= box.scrollHeight - 40; }
 
@@ -99,16 +110,23 @@ export class List {
       changed = true;
     }
     if (!changed) return;
-    const bottom = this.follow && this.ended;
-    if (moved) box.scrollTop += moved;
+    const bottom = this.follow && this.pinned;
+    if (moved) this.scrollTo(box.scrollTop + moved);
     this.draw();
-    if (bottom) box.scrollTop = box.scrollHeight;
+    if (bottom) this.scrollTo(box.scrollHeight);
   }
 
   // Draw a row anew (all of them without an index).
-  refresh(index) {
-    for (const [known, row] of [...this.rows]) if (index === undefined || known === index) this.remove(known, row);
-    this.draw();
+  refresh(index) { this.redraw(index === undefined ? this.rows.keys() : [index]); }
+
+  // Draw some rows anew; of those that are not in sight there is nothing to draw.
+  redraw(indices) {
+    let some = false;
+    for (const index of [...indices]) {
+      const row = this.rows.get(index);
+      if (row) { this.remove(index, row); some = true; }
+    }
+    if (some) this.draw();
   }
 
   select(index, { show = true, tell = true } = {}) {
@@ -123,10 +141,11 @@ export class List {
 
   show(index, how = "near") {
     const box = this.element, top = this.top(index), height = this.heights[index] ?? this.estimate;
-    if (how === "end") box.scrollTop = box.scrollHeight;
-    else if (how === "start") box.scrollTop = Math.max(0, top - 40);
-    else if (top < box.scrollTop) box.scrollTop = Math.max(0, top - 8);
-    else if (top + Math.min(height, box.clientHeight) > box.scrollTop + box.clientHeight) box.scrollTop = top + Math.min(height, box.clientHeight - 16) - box.clientHeight + 8;
+    if (how === "end") this.scrollTo(box.scrollHeight);
+    else if (how === "start") this.scrollTo(Math.max(0, top - 40));
+    else if (top < box.scrollTop) this.scrollTo(Math.max(0, top - 8));
+    else if (top + Math.min(height, box.clientHeight) > box.scrollTop + box.clientHeight) this.scrollTo(top + Math.min(height, box.clientHeight - 16) - box.clientHeight + 8);
+    this.pinned = this.atEnd || index === this.count - 1;
     this.draw();
   }
 }

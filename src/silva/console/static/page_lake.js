@@ -28,7 +28,7 @@ export async function lake(place, { query }, app) {
 }
 
 function trajectories(query, app) {
-  let total = 0, sort = "moved", descending = true, rows = new Map(), pages = [];
+  let total = 0, sort = "moved", descending = true, rows = new Map(), pages = [], asked = 0;
   const loading = new Set(), marked = new Set();
   const where = h("input", { type: "search", "data-search": "", class: "mono", value: query.get("where") ?? "", placeholder: "score >= 0.5 and env = 'terminal'", "aria-label": "Condition on trajectories", size: "44" });
   const text = h("input", { type: "search", value: query.get("text") ?? "", placeholder: "words in task, run or failure", "aria-label": "Words in trajectories" });
@@ -56,7 +56,9 @@ function trajectories(query, app) {
     put(said, `${count(total)} trajectories`);
   };
   const load = tried(async () => {
+    const mine = ++asked;
     const answer = await ask("attempts", { ...given(), offset: 0, limit: PAGE });
+    if (mine !== asked) return; // another condition was asked for meanwhile
     rows = new Map(); pages = [];
     take(0, answer);
     list.setCount(total);
@@ -65,7 +67,12 @@ function trajectories(query, app) {
   const more = tried(async (page) => {
     if (loading.has(page)) return;
     loading.add(page);
-    try { take(page, await ask("attempts", { ...given(), offset: page * PAGE, limit: PAGE })); list.refresh(); } finally { loading.delete(page); }
+    const mine = asked;
+    try {
+      const answer = await ask("attempts", { ...given(), offset: page * PAGE, limit: PAGE });
+      if (mine === asked) take(page, answer);
+    } finally { loading.delete(page); }
+    list.refresh();
   });
   for (const field of [where, text]) { field.addEventListener("keydown", (event) => { if (event.key === "Enter") { load(); field.blur(); } }); field.addEventListener("search", load); }
   const news = seldom(() => { if (list.element.scrollTop < 40 && !where.value) load(); }, 2000);

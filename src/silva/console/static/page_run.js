@@ -21,6 +21,7 @@ export async function run(place, { where, given, query }, app) {
     const first = (await ask("attempts", { run: name, limit: 1 })).rows[0];
     if (first) { history.replaceState(null, "", `#/run/${encodeURIComponent(name)}/${encodeURIComponent(first.id)}`); app.last = location.hash; id = first.id; }
   }
+  const choosing = where === "run" ? chooser({ run: name, id, app }) : null;
   const question = () => spot ?? { id };
   let walk = id || spot ? await ask("walk", question()) : { nodes: [], head: null, tree: "", attempts: [], judged: {}, run: name };
   name = walk.run || name;
@@ -145,7 +146,7 @@ export async function run(place, { where, given, query }, app) {
   }
   const work = side({ walk: () => walk, question, current: () => nodes.at(-1)?.id ?? "", jump: (node) => { const i = ids.get(node); if (i !== undefined) { list.select(i, { show: false }); list.show(i, "start"); } } });
   const say = sayer({ run: () => name, row: () => row, app });
-  const tasks = where === "run" ? await chooser({ run: name, id, app }) : null;
+  const tasks = await choosing;
   put(place, h("div", { class: "five" },
     tasks?.element ?? h("section", { class: "choose", "aria-label": "Tasks" }, h("p", { class: "soft" }, "One branch of a tree."), (walk.attempts ?? []).map((each) => h("p", {}, h("a", { href: `#/run/${encodeURIComponent(each.run)}/${each.id}` }, `${each.task} ${each.slot}`), ` ${each.status}`))),
     h("section", { class: "walk", "aria-label": "Trajectory and its turns" }, head,
@@ -155,18 +156,18 @@ export async function run(place, { where, given, query }, app) {
     work.element, say.element));
   drawHead();
   list.setCount(nodes.length);
-  if (query.get("find")) look(); else list.select(row?.status === "running" ? nodes.length - 1 : 0, { show: true });
+  if (query.get("find")) look(); else list.select(row?.status === "running" ? nodes.length - 1 : 0, { tell: false });
   work.update();
   say.update();
   tasks?.show();
 
   // Live: what grows at the end of this walk is appended; nothing is sent twice.
   function append(fresh) {
-    const start = nodes.length, early = list.ended || list.at < 0;
+    const start = nodes.length, early = (list.ended && list.pinned) || list.at < 0;
     for (const node of fresh) if (!ids.has(node.id) && (!nodes.length || node.parent === nodes.at(-1).id)) { nodes.push(node); number(nodes.length - 1); }
     if (nodes.length === start) return;
     list.setCount(nodes.length);
-    if (early) list.select(nodes.length - 1, { tell: true });
+    if (early) list.select(nodes.length - 1, { tell: false }); // the turn that a person chose stays chosen
     drawHead();
     work.later();
   }
@@ -176,8 +177,9 @@ export async function run(place, { where, given, query }, app) {
     const fresh = await ask("walk", { ...question(), after: nodes.at(-1)?.id });
     row = fresh.head; walk.attempts = fresh.attempts;
     if (fresh.from === 0 && nodes.length) { nodes.length = 0; numbers.length = 0; ids.clear(); turns = 0; judged = fresh.judged; bodies.clear(); list.setCount(0); }
-    for (const node of fresh.nodes) { nodes.push(node); number(nodes.length - 1); }
-    list.setCount(nodes.length);
+    append(fresh.nodes); // what the stream brought meanwhile is there already
+    judged = fresh.judged;
+    list.refresh();
     drawHead(); work.later(); say.update(); tasks?.update([]);
   });
   const afresh = seldom(again, 1000);

@@ -1,5 +1,5 @@
 // Runs: progress, throughput, failures, cost, and safety against completion.
-import { h, put, percent, decimal, count, clock, ago, seldom } from "./dom.js";
+import { h, put, percent, decimal, count, clock, ago, seldom, calmly } from "./dom.js";
 import { ask, listen, tried } from "./api.js";
 import { scatter } from "./chart.js";
 
@@ -35,8 +35,9 @@ export async function runs(place, { query }, app) {
       h("td", { class: run.failed ? "num bad" : "num" }, run.failed), h("td", { class: "num" }, count(run.tokens)), h("td", { class: "num" }, run.usd ? `$${run.usd.toFixed(2)}` : "–"),
       h("td", { class: "soft" }, ago(run.moved)));
   }
-  function draw() { put(body, shown().map(line)); }
-  function drawSide() {
+  const draw = calmly(() => put(body, shown().map(line)));
+  let unfolded = false;
+  const drawSide = calmly(() => {
     if (!detail) { put(side, h("p", { class: "soft" }, rows.length ? "Choose a run." : "No run yet: silva rollout makes one.")); return; }
     put(side, h("h2", {}, detail.id),
       h("dl", { class: "facts" }, [["Environments", detail.envs.join(", ")], ["Model", detail.model], ["Agent", detail.agent], ["Started", clock(detail.started)], ["Ended", detail.finished ? clock(detail.finished) : "not yet"], ["Turns", count(detail.turns)], ["Mean score", decimal(detail.score, 3)], ["Code", detail.code]].map(([name, value]) => [h("dt", {}, name), h("dd", {}, value || "–")])),
@@ -44,9 +45,9 @@ export async function runs(place, { query }, app) {
       detail.scatter.length ? scatter(detail.scatter) : h("p", { class: "soft" }, "No attempt was judged on both."),
       h("h2", {}, "Failures"),
       detail.causes.length ? h("table", {}, h("tbody", {}, detail.causes.map((cause) => h("tr", {}, h("td", {}, cause.boundary), h("td", {}, cause.code), h("td", { class: "num" }, cause.count))))) : h("p", { class: "soft" }, "None."),
-      h("details", {}, h("summary", {}, "Configuration"), h("pre", {}, JSON.stringify(detail.config, null, 1))));
-  }
-  const choose = tried(async (id) => { chosen = id; draw(); detail = await ask("run", { run: id }); if (chosen === id) drawSide(); });
+      h("details", { open: unfolded, ontoggle: (event) => { unfolded = event.target.open; } }, h("summary", {}, "Configuration"), h("pre", {}, JSON.stringify(detail.config, null, 1))));
+  });
+  const choose = tried(async (id) => { chosen = id; draw(); const found = await ask("run", { run: id }); if (chosen === id) { detail = found; drawSide(); } });
   function move(by) {
     const list = shown(), at = list.findIndex((run) => run.id === chosen);
     const next = list[Math.max(0, Math.min(list.length - 1, at + by))];
@@ -70,7 +71,8 @@ export async function runs(place, { query }, app) {
       if (name === chosen) { detail = fresh; drawSide(); }
     }
     draw();
-  }), 400);
-  const stop = listen({ run: "*" }, { state: app.live, again: () => { ask("runs").then((found) => { rows = found.runs; draw(); }); }, told: (news) => { for (const name of news.runs ?? []) fetchChanged.add(name); if (fetchChanged.size) update(); } });
+  }), 200);
+  const again = tried(async () => { rows = (await ask("runs")).runs; draw(); if (chosen) await choose(chosen); });
+  const stop = listen({ run: "*" }, { state: app.live, again, told: (news) => { for (const name of news.runs ?? []) fetchChanged.add(name); if (fetchChanged.size) update(); } });
   return { close: stop, keys: { j: () => move(1), k: () => move(-1), Enter: () => chosen && app.go(`#/run/${encodeURIComponent(chosen)}`), o: () => chosen && app.go(`#/run/${encodeURIComponent(chosen)}`), g: () => move(-1e6), G: () => move(1e6) } };
 }
