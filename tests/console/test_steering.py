@@ -171,7 +171,7 @@ def test_an_agent_that_waits_is_approved_rejected_and_edited(
     shown(page, f"{ME}, who watches this run, rejected this action: keep them")
     asked(3)
     asks.get_by_role("button", name="Edit").click()
-    assert "delete_lines" in page.get_by_label("Words").input_value()
+    until(lambda: "delete_lines" in page.get_by_label("Words").input_value())
     page.get_by_label("Words").fill('{"name": "write", "arguments": {"text": "kept"}}')
     page.get_by_role("button", name="Send").click()
     shown(page, 'kept"}')

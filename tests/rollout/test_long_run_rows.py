@@ -223,7 +223,7 @@ def test_rows_of_a_long_run_hold_what_the_bundled_model_saw(tmp_path: Path, caps
             "env": "textworld",
             "tasks": {"ids": ["textworld/small/0"]},
             "sampling": {"max_tokens": 48, "temperature": 0.7, "logprobs": True, "stop": ["."]},
-            "summary": {"at": 800, "keep": 0.5, "max_tokens": 200},
+            "summary": {"at": 400, "keep": 0.5, "max_tokens": 200},
             "deadlines": {"model": 900, "environment": 600, "episode": 7200},
         }
         asyncio.run(play(settings(tmp_path / "lake", spec, **game)))
