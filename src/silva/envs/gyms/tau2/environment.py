@@ -150,6 +150,21 @@ class Tau2:
         """End at once (alone), or say nothing useful until the customer hangs up."""
         return assistant("", call("done", {}, "call_done")) if self.solo else assistant("I am sorry, I cannot help.")
 
+    def __getstate__(self) -> dict[str, Any]:
+        # Of a database that is shared, only what this episode made of it; the task is the package's.
+        state = dict(self.__dict__)
+        kept = None if self._environment is None else library.touched(self._environment)
+        if kept is not None:
+            state["_environment"], state["_task"] = kept, self._task.id
+        return {**state, "touched": kept is not None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        shared = state.pop("touched")
+        self.__dict__.update(state)
+        if shared:
+            self._environment = library.sharing(self.domain, state["_environment"])
+            self._task = library.tasks(self.domain)[state["_task"]]
+
     def _playing(self) -> None:
         if self._task is None:
             raise UsageError(f"tau2-{self.domain}: no task is being played: call reset first")

@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from silva.envs.gyms.tau2 import records
 from silva.errors import MissingError, UsageError
 from silva.tree import Tool
 
@@ -98,9 +99,35 @@ def fresh(domain: str, solo_mode: bool = False) -> Any:
     return build(db=database, user_db=user_database, solo_mode=solo_mode)
 
 
+@cache
+def _unchanged(domain: str) -> Any:
+    """The database as shipped, which episodes share (see `records`); None where it is of another shape."""
+    with _loading:
+        database, user_database = pickle.loads(_pristine(domain))
+    return database if user_database is None and records.shares(database) else None
+
+
+def sharing(domain: str, kept: dict[str, Any] | None = None) -> Any:
+    """A new environment on the database that episodes share, as it was where `kept` is from `touched`; None where the
+    domain's is not shared."""
+    pristine = _unchanged(domain)
+    if pristine is None:
+        return None
+    database = records.shared(pristine) if kept is None else records.again(pristine, kept)
+    return domain_module(domain).get_environment(db=database)
+
+
+def touched(environment: Any) -> dict[str, Any] | None:
+    """What an environment on a shared database has made of it; None for one that has its own, or more than that."""
+    tools = environment.tools
+    if environment.user_tools is not None or set(vars(tools)) != {"db"}:
+        return None
+    return records.touched(tools.db)
+
+
 def begin(domain: str, library_task: Any, solo_mode: bool) -> Any:
     """An environment in the task's initial state."""
-    environment = fresh(domain, solo_mode)
+    environment = sharing(domain) or fresh(domain, solo_mode)
     initial = library_task.initial_state
     environment.set_state(
         initialization_data=initial.initialization_data if initial else None,
