@@ -46,8 +46,8 @@ async def own(state: Path) -> None:
             await sandbox.checkpoint()
 
 
-def killed(state: Path, generator: random.Random, both: bool) -> int:
-    """Start an owner, kill it; how many sandboxes it had made."""
+def killed(state: Path, generator: random.Random, both: bool) -> tuple[int, int]:
+    """Start an owner, kill it; its process id, and how many sandboxes it had made."""
     process = subprocess.Popen(
         [sys.executable, __file__, "--own", str(state)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
     )
@@ -66,11 +66,11 @@ def killed(state: Path, generator: random.Random, both: bool) -> int:
             continue
     cycles += process.stdout.read().count("made")
     process.wait()
-    return cycles
+    return process.pid, cycles
 
 
-def leaks(state: Path) -> dict[str, int]:
-    """What is left of all."""
+def leaks(state: Path, owners: set[int]) -> dict[str, int]:
+    """What is left of all that these owners made."""
     sleeping = servers = mounts = 0
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -80,31 +80,32 @@ def leaks(state: Path) -> dict[str, int]:
             mounts += str(state) in (path / "mountinfo").read_text()
         except OSError:
             continue
-    groups = sum(len(list(Path(base).glob("silva-*-*-*"))) for base in Groups.find().paths)
+    bases = Groups.find().paths
+    groups = sum(len(list(Path(base).glob(f"silva-{owner}-*"))) for base in bases for owner in owners)
     return {"processes": sleeping + servers, "mounts": mounts, "groups": groups, "folders": len(survey(state))}
 
 
 def measure(cycles: int, state: Path) -> tuple[list[dict[str, Any]], int]:
     """Kill owners until so many sandboxes were made."""
     generator = random.Random(7)
-    others = leaks(state)["groups"]
-    done = owners = 0
+    owners: set[int] = set()
+    done = 0
     began = time.perf_counter()
     reaped = 0
     while done < cycles:
-        done += killed(state, generator, owners % 3 == 0)
-        owners += 1
-        if owners % 10 == 0:
+        owner, made = killed(state, generator, len(owners) % 3 == 0)
+        owners.add(owner)
+        done += made
+        if len(owners) % 10 == 0:
             reaped += reap(state).owners
     until = time.monotonic() + 30
-    while any(found := leaks(state).values()) and time.monotonic() < until and sum(found) > others:
+    while any(leaks(state, owners).values()) and time.monotonic() < until:
         reaped += reap(state).owners
         time.sleep(0.2)
-    left = leaks(state)
-    left["groups"] -= others
+    left = leaks(state, owners)
     row = {
         "sandboxes": done,
-        "owners_killed": owners,
+        "owners_killed": len(owners),
         "left_to_gc": reaped,
         "seconds": time.perf_counter() - began,
         **left,

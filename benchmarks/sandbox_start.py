@@ -8,6 +8,8 @@ bubblewrap  the same command by bubblewrap alone, read-only, nothing else: the b
 command     one more command in a sandbox that stands
 idle        sandboxes at once, each having run a command: memory of all their processes (each page once), per sandbox
 checkpoint  a workspace of 10,000 files with 100 changed since the last one; then back to it, and a branch of it
+processes   where CRIU works: a shell with a Python session on it written down and running on, and a branch of both
+cold        the first start of a backend, before it has anything ready: control group, folders, all of it
 """
 
 from __future__ import annotations
@@ -180,6 +182,47 @@ async def checkpoints(backend: Namespaces, rounds: int) -> dict[str, list[float]
     return found
 
 
+async def processes(backend: Namespaces, rounds: int) -> dict[str, list[float]]:
+    """A live shell with a Python session; nothing where CRIU does not work."""
+    if backend.without_processes:
+        sys.stdout.write(f"processes: {backend.without_processes}\n")
+        return {}
+    found: dict[str, list[float]] = {"checkpoint of a shell and Python": [], "a branch of both": []}
+    async with await backend.create(Spec(processes=True)) as sandbox:
+        session = await sandbox.session()
+        await session.send("f() { echo hi; }; sleep 5000 &\npython3 -i -q\n")
+        assert await session.until(">>> ", within=60)
+        await session.send("n = list(range(100_000)); print(len(n))\n")
+        assert await session.until("100000\r\n", within=60)
+        for turn in range(rounds + 1):
+            began = time.perf_counter()
+            kept = await sandbox.checkpoint(f"turn {turn}")
+            taken = time.perf_counter() - began
+            began = time.perf_counter()
+            (branch,) = await sandbox.fork(kept)
+            forked = time.perf_counter() - began
+            assert not branch.lost, branch.lost
+            again = branch.sessions[session.id]
+            since = again.position
+            await again.send("print(sum(n))\n")
+            assert await again.until("4999950000", since, within=60)
+            await branch.destroy()
+            backend.snapshots.forget(kept)
+            if turn:  # the first has CRIU find out what the kernel can do
+                found["checkpoint of a shell and Python"].append(taken)
+                found["a branch of both"].append(forked)
+    return found
+
+
+async def cold(rounds: int, state: Path) -> list[float]:
+    """Seconds from a backend just opened to the first output of its first sandbox."""
+    found = []
+    for _ in range(rounds):
+        async with await Namespaces.open(state=state) as backend:
+            found += await start(backend, 1)
+    return found
+
+
 def row(what: str, seconds: list[float], bar: str = "") -> dict[str, Any]:
     """One line of the table, in milliseconds."""
     ordered = sorted(1e3 * each for each in seconds)
@@ -209,6 +252,10 @@ async def measure(rounds: int, count: int) -> tuple[list[dict[str, Any]], dict[s
                 rows.append(
                     row(f"{name}: {FILES:,} files, {CHANGED} changed", seconds, "50 ms" if name[0] == "c" else "")
                 )
+            bars = {"checkpoint of a shell and Python": "150 ms", "a branch of both": "100 ms"}
+            for name, seconds in (await processes(backend, max(5, rounds // 10))).items():
+                rows.append(row(name, seconds, bars[name]))
+            rows.append(row("the first start of a backend, nothing ready", await cold(max(5, rounds // 20), state)))
             details = {"idle": await idle(backend, count), "limits": dict(backend.capabilities().limits)}
             details["control groups"] = Held.CGROUP in backend.capabilities().limits.values()
     finally:
@@ -232,12 +279,16 @@ def main() -> int:
     )
     first = rows[0]["p50_ms"]
     kept = rows[4]["p50_ms"]
+    live = {each["what"]: each["p50_ms"] for each in rows if each["bar"] in ("150 ms", "100 ms")}
+    shares = [first / 15, idling["mb_each"] / 2, kept / 50]
+    shares += [each["p50_ms"] / float(each["bar"].split()[0]) for each in rows if each["what"] in live]
     measured = Measurement(
         name="sandbox_start",
         question="A sandbox of namespaces: start, weight, checkpoints",
-        bar="start p50 at most 15 ms, 2 MB each idle, a checkpoint at most 50 ms (largest share of a bar)",
-        ratio=max(first / 15, idling["mb_each"] / 2, kept / 50),
-        holds=first <= 15 and idling["mb_each"] <= 2 and kept <= 50,
+        bar="start p50 at most 15 ms, 2 MB each idle, a checkpoint at most 50 ms; with processes 150 ms, a branch 100 ms"
+        " (largest share of a bar)",
+        ratio=max(shares),
+        holds=max(shares) <= 1,
         rows=rows,
         details=details,
         quick=given.quick,

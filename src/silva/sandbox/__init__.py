@@ -16,6 +16,8 @@ One noun a file:
     sharing, garbage   several processes at one folder of checkpoints; removing those that nobody refers to
     cgroup, watch   limits: held by the kernel, or looked after      proxy    the one way out: an allow-list
     archive       files in and out, nothing that comes out believed  output   reading with a bound
+    criu, frozen    snapshots of processes: CRIU's words, and having it done      criu_trial  whether it works here
+    kept, first     what a process snapshot can take: below process 1              blanks      folders made in advance
     owner, reaper   whose everything is; removing what was left      pool     admission, some ready in advance
     confine       one command confined to a folder (agents that are programs; the network is theirs)
 

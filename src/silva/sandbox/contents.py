@@ -52,8 +52,8 @@ class Contents:
         self.sharing = Sharing(folder)
         self._seen: dict[tuple[int, int, int, int], str] = {}
 
-    def keep(self, source: Path, label: str, base: str = "") -> Snapshot:
-        """Keep what a folder holds. Pipes, sockets and devices are left out.
+    def keep(self, source: Path, label: str, base: str = "", note: str = "") -> Snapshot:
+        """Keep what a folder holds. Pipes, sockets and devices are left out. `note`: why there are no processes in it.
 
         Raises:
             StoreError: it cannot be read or kept.
@@ -69,6 +69,7 @@ class Contents:
                     base=base,
                     at=time.time(),
                     kind=KIND,
+                    note=note,
                     size=sum(entry.size for entry in entries),
                 )
                 listing = self.folder / f"{snapshot.id}.list"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from silva.errors import UsageError
-from silva.sandbox import archive
+from silva.sandbox import archive, kept
 from silva.sandbox.output import Capture, Feed
 from silva.sandbox.protocol import WORKSPACE, Sandbox, Spec
 from silva.sandbox.result import Killed, Result
@@ -44,6 +44,8 @@ class HeldSandbox(Sandbox):
         self.touched = 0.0
         """When something was last started in it, by `time.monotonic`."""
         self._gone = ""
+        self._keeps_sessions = False
+        """Whether a session's program is to be a child of process 1."""
         self.interrupted = ""
         """Why everything in it was ended last; "" where it never was."""
 
@@ -137,11 +139,18 @@ class HeldSandbox(Sandbox):
         own, other = socket.socketpair()
         with own:
             with other:
-                message = self._message(words, folder, {"TERM": "xterm-256color", **(variables or {})})
-                message |= {"terminal": True, "rows": rows, "columns": columns}
+                message = self._message(
+                    [*(kept.WORDS if self._keeps_sessions else ()), *words],
+                    folder,
+                    {"TERM": "xterm-256color", **(variables or {})},
+                )
+                message |= {"terminal": True, "rows": rows, "columns": columns, "kept": self._keeps_sessions}
                 child = await self._spawner.enter(message, [other.fileno()])
             own.setblocking(False)
-            fd = await self._terminal(own, child)
+            fd, *others = await self._terminal(own, child)
+        if others:
+            reading, pidfd = others
+            child = kept.Kept(pidfd, reading)
         self._opened += 1
         self.touched = time.monotonic()
         session = Session(f"s{self._opened}", fd, child, self._spawner, self._end_tree)
@@ -313,7 +322,9 @@ class HeldSandbox(Sandbox):
         await self._end_tree(child)
         return await child.ended, killed
 
-    async def _terminal(self, own: socket.socket, child: Child) -> int:
+    async def _terminal(self, own: socket.socket, child: Child) -> list[int]:
+        """What comes from the other side: the terminal; of a program that process 1 is to be the parent of, also the
+        pipe for its exit code and a pidfd."""
         loop = asyncio.get_running_loop()
         ready = loop.create_future()
         loop.add_reader(own.fileno(), lambda: ready.done() or ready.set_result(None))
@@ -322,9 +333,9 @@ class HeldSandbox(Sandbox):
         finally:
             loop.remove_reader(own.fileno())
         with contextlib.suppress(BlockingIOError):
-            _, fds, _, _ = socket.recv_fds(own, 16, 1)
+            _, fds, _, _ = socket.recv_fds(own, 16, 3)
             if fds:
-                return fds[0]
+                return fds
         raise SandboxGone(f"no terminal could be opened in sandbox {self.id}")
 
 

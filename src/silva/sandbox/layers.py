@@ -59,6 +59,8 @@ class Snapshot(Record, frozen=True, kw_only=True):
         at: when, seconds since 1970.
         kind: how it is kept.
         fidelity: what coming back to it brings back.
+        processes: where its processes are written down, if they are: a folder among the layers.
+        note: why they are not, where that was asked for.
         size: bytes of its newest layer's files.
     """
 
@@ -69,7 +71,13 @@ class Snapshot(Record, frozen=True, kw_only=True):
     at: float = 0.0
     kind: str = KIND
     fidelity: str = "files"
+    processes: Layer | None = None
+    note: str = ""
     size: int = 0
+
+
+Take = Callable[[Path, Path], None]
+"""Copies what a sandbox wrote to the first folder and writes its processes down in the second; both are to be made."""
 
 
 class Layers:
@@ -82,16 +90,35 @@ class Layers:
         self.stack.mkdir(parents=True, exist_ok=True)
         self.sharing = Sharing(folder)
 
-    def adopt(self, top: Path, label: str, below: tuple[Layer, ...], base: str, *, copy: bool) -> Snapshot:
+    def adopt(
+        self,
+        top: Path,
+        label: str,
+        below: tuple[Layer, ...],
+        base: str,
+        *,
+        copy: bool,
+        take: Take | None = None,
+        note: str = "",
+    ) -> Snapshot:
         """Make what `top` holds a layer, by moving it or (its programs going on to use it) by copying, and keep the
         checkpoint.
+
+        Args:
+            top: what was written.
+            label: what its maker calls it.
+            below: the layers it rests on.
+            base: the folder below them all, "" for none.
+            copy: whether `top` stays.
+            take: copies `top` and writes its programs down besides; nothing of either stays when it raises.
+            note: why there are no processes in it.
 
         Raises:
             StoreError: it cannot be kept; `top` is as it was.
         """
         # Until the checkpoint names it, nothing but the lock tells a new layer from one that nobody needs.
         with self.sharing.adding():
-            return self._adopted(top, label, below, base, copy)
+            return self._adopted(top, label, below, base, copy, take, note)
 
     def find(self, id: str) -> Snapshot:
         """A checkpoint, its layers compared with their digests.
@@ -106,7 +133,7 @@ class Layers:
             snapshot = msgspec.json.decode(path.read_bytes(), type=Snapshot)
         except msgspec.DecodeError as error:
             raise StoreError(f"checkpoint {id} is damaged: {error}") from error
-        for layer in snapshot.layers:
+        for layer in (*snapshot.layers, *([snapshot.processes] if snapshot.processes else [])):
             place = self.stack / layer.name
             if not place.is_dir():
                 raise StoreError(f"checkpoint {id} is damaged: its layer {layer.name} is gone")
@@ -167,6 +194,7 @@ class Layers:
             left = [each for each in every if each.id not in gone]
             kept = {layer.name for each in left for layer in each.layers} | used | self.sharing.used()
             kept |= {Path(each.base).name for each in left if each.base}
+            kept |= {each.processes.name for each in left if each.processes}
             layers = [each for each in self.stack.iterdir() if each.name not in kept and made(each) < before]
             found = Removed(
                 checkpoints=len(going),
@@ -180,22 +208,42 @@ class Layers:
             remove(aside)
         return found
 
-    def _adopted(self, top: Path, label: str, below: tuple[Layer, ...], base: str, copy: bool) -> Snapshot:
+    def _adopted(
+        self, top: Path, label: str, below: tuple[Layer, ...], base: str, copy: bool, take: Take | None, note: str
+    ) -> Snapshot:
         name = secrets.token_hex(5)
         place = self.stack / name
+        written = self.stack / f"{name}-processes"
         try:
-            if copy:
+            if take is not None:
+                take(place, written)
+            elif copy:
                 _copy(top, place)
             else:
                 top.rename(place)
         except OSError as error:
             remove(place)
+            remove(written)
             raise StoreError(f"a checkpoint cannot be kept in {self.folder}: {error.strerror or error}") from error
+        except BaseException:
+            remove(place)
+            remove(written)
+            raise
         digest, size = digest_of(place)
         layers = (*below, Layer(name=name, digest=digest))
         if len(layers) > DEEPEST:
             layers = (self._merged(layers),)
-        snapshot = Snapshot(id=secrets.token_hex(8), label=label, layers=layers, base=base, at=time.time(), size=size)
+        snapshot = Snapshot(
+            id=secrets.token_hex(8),
+            label=label,
+            layers=layers,
+            base=base,
+            at=time.time(),
+            fidelity="files" if take is None else "exact",
+            processes=None if take is None else Layer(name=written.name, digest=digest_of(written)[0]),
+            note=note,
+            size=size,
+        )
         write(self.folder / f"{snapshot.id}.json", snapshot)
         if self._durable:
             flush(self.folder)

@@ -3,7 +3,8 @@
     prepare ─▶ start ─▶ exec, session, … ─▶ halt ─▶ (other files) ─▶ start … ─▶ destroy
 
 Checkpoints of files that are in use are copies, made while everything inside is held still. Else process 1 is ended,
-the top layer moved below, and another process 1 started on an empty one: no file is copied, however large.
+the top layer moved below, and another process 1 started on an empty one: no file is copied, however large. A sandbox
+of `Spec.processes` goes on running through a checkpoint, and what ran runs on after a restore (`silva.sandbox.frozen`).
 """
 
 from __future__ import annotations
@@ -12,20 +13,24 @@ import asyncio
 import contextlib
 import json
 import os
+import socket
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from silva.errors import MissingError, StoreError
-from silva.sandbox import owner, system
+from silva.sandbox import first, owner, system
 from silva.sandbox.capabilities import Capabilities
 from silva.sandbox.cgroup import Group
 from silva.sandbox.files import Files
+from silva.sandbox.frozen import Refused
 from silva.sandbox.held import HeldSandbox
-from silva.sandbox.layers import Snapshot
+from silva.sandbox.kept import Kept
+from silva.sandbox.layers import Layer, Snapshot
 from silva.sandbox.protocol import Spec
 from silva.sandbox.proxy import Proxy
 from silva.sandbox.result import Killed
+from silva.sandbox.session import Session
 from silva.sandbox.slots import Slot
 from silva.sandbox.spawner import Child, SandboxGone
 
@@ -36,10 +41,6 @@ INSIDE_USER = 1000
 PROXY_PORT = 3128
 BOMB = 50
 """Refused processes from which on a command is taken for one that forks without end."""
-_READY = b"ready\n"
-_START_SECONDS = 30
-HOLDER = "echo ready; exec </dev/null >/dev/null 2>&1 3>&-; while :; do sleep 2000000000 & wait $!; done"
-"""Process 1: it waits, and buries those whose parents have gone. The kernel shields it from what runs inside."""
 
 
 class NamespaceSandbox(HeldSandbox):
@@ -57,6 +58,8 @@ class NamespaceSandbox(HeldSandbox):
         self._namespace = 0
         self._proxy: Proxy | None = None
         self._changing = asyncio.Lock()
+        self.lost = ""
+        """Why programs did not come back from the checkpoint it was last made of; "" where they did, or had not to."""
         self._destroyed = False
 
     @property
@@ -72,7 +75,6 @@ class NamespaceSandbox(HeldSandbox):
         """
         limits = self.limits
         try:
-            self._folder.mkdir(mode=0o755)
             label = owner.Label(
                 id=self.id,
                 backend=self._backend.name,
@@ -82,25 +84,45 @@ class NamespaceSandbox(HeldSandbox):
                 disk=limits.disk,
                 from_snapshot="" if snapshot is None else snapshot.id,
             )
-            owner.write(self._folder / owner.LABEL, label)
+            if snapshot is not None or not self._backend.blanks.take(self._folder, label):
+                self._folder.mkdir(mode=0o755)
+                owner.write(self._folder / owner.LABEL, label)
             self._files = self._backend.files(self._folder, None if snapshot is not None else self.spec.files)
             self._rests = True
             self._files.begin(snapshot)
         except OSError as error:
             raise StoreError(f"a sandbox cannot be kept in {self._folder.parent}: {error.strerror}") from error
         self._slot = await self._backend.slots.take(limits)
+        if self.spec.processes:
+            # The first time it tries CRIU, which takes a moment.
+            self._keeps_sessions = not await asyncio.to_thread(lambda: self._backend.without_processes)
 
     @property
     def alive(self) -> bool:
         """Whether it can be used."""
         return self._first is not None and not self._first.ended.done() and not self._destroyed
 
-    async def start(self) -> None:
-        """Start process 1 on the files as they are.
+    async def start(self, snapshot: Snapshot | None = None) -> None:
+        """Start process 1 on the files as they are; where processes were written down with them, they run on.
 
         Raises:
             MissingError: the kernel or bubblewrap refuses.
         """
+        self.lost = ""
+        if self._keeps_sessions and snapshot is not None:
+            if snapshot.processes is None:
+                self.lost = f"the checkpoint holds files alone: {snapshot.note or 'its sandbox was not to keep more'}"
+            else:
+                try:
+                    await self._bring_back(snapshot.processes)
+                    return
+                except (Refused, StoreError) as error:
+                    self.lost = f"programs could not be brought back: {error}"
+                    if self._slot is not None:
+                        await asyncio.to_thread(self._slot.clear)
+                    await asyncio.to_thread(self._files.turn, snapshot)  # no overlay is mounted twice on one folder
+        elif self.spec.processes and snapshot is not None:
+            self.lost = f"programs are not brought back here: {self._backend.without_processes}"
         reading, writing = os.pipe()
         try:
             child = await self._spawner.create(self._creation(), writing)
@@ -109,32 +131,78 @@ class NamespaceSandbox(HeldSandbox):
             raise
         finally:
             os.close(writing)
-        said = await _said(reading, child)
-        if not said.endswith(_READY):
-            raise MissingError(f"a sandbox could not be started: {_first_line(said)}; see: silva sandbox capabilities")
+        said = await first.said(reading, child)
+        if not said.endswith(first.READY):
+            raise MissingError(
+                f"a sandbox could not be started: {first.complaint(said)}; see: silva sandbox capabilities"
+            )
         about = json.loads(said[: said.index(b"}") + 1])
         self._first, self._pid = child, about["child-pid"]
         self._namespace = about.get("pid-namespace", 0)
+        await self._begun(child)
+
+    async def _begun(self, child: Child) -> None:
         child.ended.add_done_callback(lambda _: self._ended(child))
         self._backend.watch.add(self, self._group is None, self._files.written(), self._namespace)
         if self.spec.network:
-            server = await self._spawner.listen({**self._inside(), "port": PROXY_PORT})
-            self._proxy = await Proxy.open(server, self.spec.network)
+            self._proxy = await Proxy.open(await self.listen(PROXY_PORT), self.spec.network)
+
+    async def _bring_back(self, processes: Layer) -> None:
+        """Have programs run on that were written down. Raises Refused, StoreError."""
+        message = {
+            "deputy": self._number,
+            "user": self._backend.user,
+            "uid": INSIDE_USER,
+            **self._files.mounts(),
+        }
+        store = self._backend.snapshots
+        images = store.folder / "layers" / processes.name
+        with store.sharing.adding():  # what it reads must not go meanwhile
+            store.sharing.rest([processes.name])
+        try:
+            back = await self._backend.frozen.bring_back(images, self._folder, self.spec, message)
+        finally:
+            store.sharing.leave([processes.name])
+        self._first, self._pid = back.first, back.first.pid
+        self._namespace = Path(f"/proc/{self._pid}/ns/pid").stat().st_ino  # noqa: ASYNC240 - of the kernel
+        for live in back.sessions:
+            session = Session(live.past.id, live.terminal, live.program, self._spawner, self._end_tree, live.past)
+            self._sessions[session.id] = session
+        self._opened = max([self._opened, *(int(id[1:]) for id in self._sessions)])
+        await self._begun(back.first)
+
+    async def listen(self, port: int) -> socket.socket:
+        """A socket that listens on the sandbox's loopback and is answered from here: the one way from a program inside
+        to its owner. Whoever is inside may connect to it.
+
+        Raises:
+            SandboxGone: the sandbox has ended.
+            SilvaError: the port is taken there.
+        """
+        return await self._spawner.listen({**self._inside(), "port": port})
 
     def capabilities(self) -> Capabilities:
         """See `Sandbox.capabilities`."""
-        return self._backend.capabilities()
+        if self.spec.processes:
+            return self._backend.capabilities()
+        return self._backend.reached
 
     async def checkpoint(self, label: str = "") -> str:
         """See `Sandbox.checkpoint`. While programs run they are held still and the changes copied; else no file is."""
         async with self._changing:
             self._check()
+            note = ""
+            if self.spec.processes:
+                try:
+                    return (await self._written_down(label)).id
+                except Refused as error:
+                    note = str(error)
             live = self.busy or await self._others()
             if live or not self._files.moves:
-                return (await asyncio.to_thread(self._kept_still, label)).id
+                return (await asyncio.to_thread(self._kept_still, label, note)).id
             await self._halt()
             try:
-                return (await asyncio.to_thread(self._files.keep, label, live=False)).id
+                return (await asyncio.to_thread(self._files.keep, label, live=False, note=note)).id
             finally:
                 await self.start()
 
@@ -147,8 +215,10 @@ class NamespaceSandbox(HeldSandbox):
             await self._halt()
             try:
                 await asyncio.to_thread(self._files.turn, snapshot)
-            finally:
+            except BaseException:
                 await self.start()
+                raise
+            await self.start(snapshot)
 
     async def fork(self, id: str, n: int = 1) -> list[NamespaceSandbox]:
         """See `Sandbox.fork`."""
@@ -235,11 +305,13 @@ class NamespaceSandbox(HeldSandbox):
     async def _end_tree(self, child: Child) -> None:
         if not self.alive:
             return
-        others = [_inner(each.pid) for each in self._running if each is not child]
-        others += [_inner(each.child.pid) for each in self._sessions.values() if each.child is not child and each.alive]
+        others = [first.inner(each.pid) for each in self._running if each is not child]
+        others += [
+            first.inner(each.child.pid) for each in self._sessions.values() if each.child is not child and each.alive
+        ]
         message = {
             "how": "tree",
-            "root": _inner(child.pid),
+            "root": first.inner(child.pid),
             "others": [pid for pid in others if pid],
             "since": child.at,
         }
@@ -250,11 +322,31 @@ class NamespaceSandbox(HeldSandbox):
     async def _others(self) -> bool:
         return await self._spawner.stop({**self._inside(), "how": "count"}) > 0
 
-    def _kept_still(self, label: str) -> Snapshot:
+    async def _written_down(self, label: str) -> Snapshot:
+        """Keep a checkpoint with all that runs. Raises Refused, StoreError."""
+        if not self._keeps_sessions:
+            raise Refused(self._backend.without_processes)
+        if self._running:
+            raise Refused("a command was running whose output goes outside: start it in a session instead")
+        loop = asyncio.get_running_loop()
+        held = {id: past for id, each in self._sessions.items() if (past := each.hold()) is not None}
+
+        def take(copy: Path, images: Path) -> None:
+            (top,) = self._files.written()
+            taking = self._backend.frozen.take(self._pid, top, copy, images, tuple(held.values()))
+            asyncio.run_coroutine_threadsafe(taking, loop).result()
+
+        try:
+            return await asyncio.to_thread(self._files.keep, label, live=True, take=take)
+        finally:
+            for id in held:
+                self._sessions[id].go_on()
+
+    def _kept_still(self, label: str, note: str) -> Snapshot:
         with contextlib.ExitStack() as held:
             if self._group is not None:
                 held.enter_context(self._group.frozen())
-            return self._files.keep(label, live=True)
+            return self._files.keep(label, live=True, note=note)
 
     async def _halt(self) -> None:
         """End process 1, and with it everything inside."""
@@ -264,11 +356,14 @@ class NamespaceSandbox(HeldSandbox):
         self._backend.watch.drop(self)
         for session in self._sessions.values():
             session.close()
-        first, self._first = self._first, None
-        if first is not None:
+        old, self._first = self._first, None
+        if old is not None:
             with contextlib.suppress(SandboxGone):
-                await self._spawner.halt(first, self._pid)
+                await self._spawner.halt(old, self._pid)
             await asyncio.gather(*(child.ended for child in list(self._running)))
+        for session in self._sessions.values():
+            if isinstance(session.child, Kept):
+                session.child.close()
 
     def _ended(self, child: Child) -> None:
         if self._first is child and not self._gone:
@@ -276,53 +371,16 @@ class NamespaceSandbox(HeldSandbox):
             self._backend.watch.drop(self)
 
     def _creation(self) -> dict[str, Any]:
-        binds, arguments = system.arguments(self._backend.folder / "etc", self.spec, INSIDE_USER)
+        given = self._keeps_sessions and self._backend.user is not None
+        prepared = self._backend.folder / "etc"
+        binds, arguments = system.arguments(prepared, self.spec, INSIDE_USER, given=given)
         return {
+            "users": given,
+            "uid": INSIDE_USER,
             "deputy": self._number,
             "user": self._backend.user,
             **self._files.mounts(),
             "binds": binds,
             "program": system.bubblewrap(),
-            "arguments": [*arguments, "/bin/sh", "-c", HOLDER],
+            "arguments": [*arguments, "/bin/sh", "-c", first.HOLDER],
         }
-
-
-async def _said(fd: int, child: Child) -> bytes:
-    """What the first process says until it is ready or gone."""
-    os.set_blocking(fd, False)
-    loop = asyncio.get_running_loop()
-    said = bytearray()
-    done = loop.create_future()
-
-    def read() -> None:
-        try:
-            data = os.read(fd, 4096)
-        except BlockingIOError:
-            return
-        said.extend(data)
-        if (not data or said.endswith(_READY)) and not done.done():
-            done.set_result(None)
-
-    loop.add_reader(fd, read)
-    try:
-        await asyncio.wait_for(done, _START_SECONDS)
-    except TimeoutError:
-        said.extend(f"it was not ready after {_START_SECONDS} s\n".encode())
-    finally:
-        loop.remove_reader(fd)
-        os.close(fd)
-    return bytes(said)
-
-
-def _first_line(said: bytes) -> str:
-    lines = [line for line in said.decode(errors="replace").splitlines() if line and line[0] not in '{}" ']
-    return lines[0].removeprefix("silva: ") if lines else "bubblewrap ended without a word"
-
-
-def _inner(pid: int) -> int:
-    """A process's id as seen inside its sandbox; 0 when it has ended."""
-    with contextlib.suppress(OSError):
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("NSpid:"):
-                return int(line.split()[-1])
-    return 0

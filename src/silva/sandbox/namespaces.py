@@ -15,12 +15,17 @@ import secrets
 from pathlib import Path
 from typing import Self
 
+import msgspec
+
 from silva.errors import MissingError, StoreError
 from silva.sandbox import owner, system
+from silva.sandbox.blanks import Blanks
 from silva.sandbox.capabilities import Capabilities, Fidelity, Held, Isolation
 from silva.sandbox.cgroup import Groups, remove_groups
 from silva.sandbox.contents import Contents
+from silva.sandbox.criu_trial import trial
 from silva.sandbox.files import CopiedFiles, Files, OverlayFiles
+from silva.sandbox.frozen import Frozen
 from silva.sandbox.layers import Layers, Snapshot
 from silva.sandbox.namespace import NamespaceSandbox
 from silva.sandbox.protocol import Backend, Spec
@@ -44,11 +49,15 @@ class Namespaces(Backend):
         self.groups = groups
         self.watch = Watch()
         self.slots: Slots
+        self.blanks: Blanks
+        self.frozen: Frozen
         self.user = UNPRIVILEGED if os.geteuid() == 0 else None
         self.spawner: Spawner
         self.sandboxes: dict[str, NamespaceSandbox] = {}
-        self._reached = reached
+        self.reached = reached
         self._closed = False
+        self.trying = False
+        """Whether this is the trial of CRIU itself."""
 
     @classmethod
     async def open(cls, *, state: Path | None = None, snapshots: Path | None = None) -> Self:
@@ -68,7 +77,7 @@ class Namespaces(Backend):
         groups = groups.claim(folder.name)
         try:
             system.prepare(folder / "etc")
-            reached = capabilities(groups)
+            reached = capabilities(groups, state)
             kind = Layers if reached.files == "overlay" else Contents
             store = kind(snapshots or folder / "snapshots", durable=snapshots is not None)
             backend = cls(folder, groups, store, reached)
@@ -80,6 +89,8 @@ class Namespaces(Backend):
                 raise
             raise StoreError(f"sandboxes cannot be kept in {state}: {error.strerror}; set SILVA_SANDBOXES") from error
         backend.slots = Slots(backend.spawner, groups)
+        backend.frozen = Frozen(backend.spawner, folder, backend.user)
+        backend.blanks = Blanks(folder, backend.user)
         server = owner.Process.of(backend.spawner.pid)
         owner.write(folder / owner.OWNER, owner.served(record, server, groups.paths))
         return backend
@@ -98,7 +109,7 @@ class Namespaces(Backend):
         self.sandboxes[sandbox.id] = sandbox
         try:
             await sandbox.prepare(snapshot)
-            await sandbox.start()
+            await sandbox.start(snapshot)
         except BaseException:
             await asyncio.shield(sandbox.destroy())
             raise
@@ -117,14 +128,25 @@ class Namespaces(Backend):
         return [each for each in made if isinstance(each, NamespaceSandbox)]
 
     def capabilities(self) -> Capabilities:
-        """See `Backend.capabilities`."""
-        return self._reached
+        """See `Backend.capabilities`. The first call tries CRIU, if there is any; that takes half a second."""
+        without = self.without_processes
+        if not without:
+            return msgspec.structs.replace(self.reached, fidelity=Fidelity.EXACT)
+        note = f"checkpoints keep files, not what runs: {without}"
+        return msgspec.structs.replace(self.reached, notes=(*self.reached.notes, note))
+
+    @property
+    def without_processes(self) -> str:
+        """Why checkpoints cannot take along what runs; "" where they can."""
+        if not isinstance(self.snapshots, Layers):
+            return "there are no overlays, on which the files would be kept with them"
+        return "" if self.trying else trial()
 
     def files(self, folder: Path, base: Path | None) -> Files:
         """The files of a sandbox kept in `folder`, above those of `base`."""
         if isinstance(self.snapshots, Contents):
             return CopiedFiles(folder, self.snapshots, base, self.user)
-        return OverlayFiles(folder, self.snapshots, base, self.folder / "etc" / "empty", self.user)
+        return OverlayFiles(folder, self.snapshots, base, self.user)
 
     async def close(self) -> None:
         """See `Backend.close`."""
@@ -135,18 +157,19 @@ class Namespaces(Backend):
         self.watch.close()
         self.snapshots.sharing.close()
         await self.slots.close()
+        await self.blanks.close()
         await self.spawner.close()
         await asyncio.to_thread(remove_groups, self.groups.paths)
         await asyncio.to_thread(owner.remove, self.folder)
 
 
-def capabilities(groups: Groups) -> Capabilities:
-    """What sandboxes of namespaces have here, found out by `system.probe`.
+def capabilities(groups: Groups, state: Path) -> Capabilities:
+    """What sandboxes of namespaces that are kept in a state folder have here, found out by `system.probe`.
 
     Raises:
         MissingError: there can be none.
     """
-    reached = system.probe()
+    reached = system.probe(state)
     if reached.problem:
         raise MissingError(reached.problem)
     held = {

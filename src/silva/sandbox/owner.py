@@ -140,11 +140,12 @@ def served(owner: Owner, server: Process, groups: tuple[str, ...]) -> Owner:
     return msgspec.structs.replace(owner, server=server, groups=groups)
 
 
-def write(path: Path, record: Record) -> None:
-    """Write a label so that a reader sees all of it or none."""
-    new = path.with_suffix(".new")
+def write(path: Path, record: Record, *, whole: bool = True) -> None:
+    """Write a label, `whole`: so that a reader sees all of it or none."""
+    new = path.with_suffix(".new") if whole else path
     new.write_bytes(msgspec.json.encode(record))
-    new.replace(path)
+    if whole:
+        new.replace(path)
 
 
 def read_owner(folder: Path) -> Owner | None:

@@ -213,7 +213,8 @@ class ProcessSandbox(HeldSandbox):
         with contextlib.ExitStack() as held:
             if self._slot is not None:
                 held.enter_context(self._slot.group.frozen())
-            return self._files.keep(label, live=True)
+            note = "sandboxes without isolation keep files alone" if self.spec.processes else ""
+            return self._files.keep(label, live=True, note=note)
 
     async def _end_tree(self, child: Child) -> None:
         await asyncio.to_thread(self._kill_since, child)

@@ -36,6 +36,8 @@ class Spec(Record, frozen=True, kw_only=True):
         variables: the environment of its programs, besides PATH, HOME, LANG, TERM and TMPDIR.
         network: hosts it may reach, by a proxy: `host`, `host:port`, `*.domain`; none when empty.
         image: for containers: which image.
+        processes: whether checkpoints take what runs along, and going back has it run on: where CRIU works and for
+            backend `namespaces`. Where it cannot be done they keep files, and `Snapshot.note` says why.
     """
 
     limits: Limits = Limits()
@@ -44,6 +46,7 @@ class Spec(Record, frozen=True, kw_only=True):
     variables: dict[str, str] = msgspec.field(default_factory=dict)
     network: tuple[str, ...] = ()
     image: str = ""
+    processes: bool = False
 
 
 class Sandbox(ABC):
@@ -127,7 +130,8 @@ class Sandbox(ABC):
 
     @abstractmethod
     async def checkpoint(self, label: str = "") -> str:
-        """Keep the sandbox's files as they are; the id to come back to them. `capabilities().fidelity` says what else.
+        """Keep the sandbox's files as they are, and what runs where `Spec.processes` asks for that and it can be done;
+        the id to come back to them.
 
         Raises:
             MissingError: this backend keeps no checkpoints.
@@ -135,7 +139,8 @@ class Sandbox(ABC):
 
     @abstractmethod
     async def restore(self, id: str) -> None:
-        """Make the sandbox what it was at a checkpoint, its own or another's of this backend. Its programs end.
+        """Make the sandbox what it was at a checkpoint, its own or another's of this backend. Its programs end; those
+        that were kept run on, in sessions of the same ids.
 
         Raises:
             StoreError: the checkpoint is gone or damaged; the sandbox is left as it is.

@@ -6,8 +6,10 @@ Sandbox.session ─▶ Session: send · read since · wait until idle · resize 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import os
+import select
 import signal
 import struct
 import termios
@@ -15,10 +17,32 @@ import time
 from collections.abc import Awaitable, Callable
 
 from silva.errors import UsageError
+from silva.sandbox.kept import Kept
 from silva.sandbox.spawner import Child, Spawner
+from silva.tree import Record
 
+_SETTLED_MS = 3
+_TIOCGPTPEER = 0x5441
 _KEPT = 1 << 20
 """Bytes of output a session remembers; a reader that comes later is told what it missed."""
+
+
+class Past(Record, frozen=True, kw_only=True):
+    """What a process snapshot says of a session besides its processes.
+
+    Attributes:
+        id: its name in the sandbox.
+        inner: the process at the terminal, by its id inside.
+        pipe: the pipe by which that says its exit code.
+        position: how much it had printed.
+        kept: the last of it.
+    """
+
+    id: str
+    inner: int
+    pipe: int
+    position: int = 0
+    kept: bytes = b""
 
 
 class Session:
@@ -31,7 +55,13 @@ class Session:
     """
 
     def __init__(
-        self, id: str, fd: int, child: Child, spawner: Spawner, end: Callable[[Child], Awaitable[None]]
+        self,
+        id: str,
+        fd: int,
+        child: Child,
+        spawner: Spawner,
+        end: Callable[[Child], Awaitable[None]],
+        past: Past | None = None,
     ) -> None:
         os.set_blocking(fd, False)
         self.id = id
@@ -40,12 +70,13 @@ class Session:
         self._spawner = spawner
         self._end = end
         self._loop = asyncio.get_running_loop()
-        self._kept = bytearray()
+        self._kept = bytearray() if past is None else bytearray(past.kept)
         self._last = time.monotonic()
         self._news = asyncio.Event()
         self._open = True
-        self.position = 0
-        self.missed_before = 0
+        self._peer = -1
+        self.position = 0 if past is None else past.position
+        self.missed_before = self.position - len(self._kept)
         self._loop.add_reader(fd, self._read)
 
     @property
@@ -149,10 +180,50 @@ class Session:
         """End the program and everything it started; its exit code."""
         if self.alive:
             await self._end(self._child)
-            await self._spawner.signal(self._child, signal.SIGKILL)
+            if isinstance(self._child, Kept):
+                self._child.signal(signal.SIGKILL)
+            else:
+                await self._spawner.signal(self._child, signal.SIGKILL)
         ended = await self._child.ended
         self.close()
         return ended.code
+
+    def hold(self) -> Past | None:
+        """Read no more until `go_on`, and say how far one was; None where no checkpoint can take it along."""
+        if not self._open or not isinstance(self._child, Kept) or not self.alive:
+            return None
+        self._stop()
+        quiet = select.poll()
+        quiet.register(self._fd, select.POLLIN)
+        while self._open and quiet.poll(_SETTLED_MS):
+            self._read()
+        if not self._open:
+            return None
+        self._loop.remove_reader(self._fd)
+        return Past(
+            id=self.id,
+            inner=self._child.inner,
+            pipe=self._child.pipe,
+            position=self.position,
+            kept=bytes(self._kept),
+        )
+
+    def go_on(self) -> None:
+        """Read again."""
+        if self._open:
+            self._loop.add_reader(self._fd, self._read)
+        if self._peer >= 0:
+            with contextlib.suppress(termios.error):
+                termios.tcflow(self._peer, termios.TCOON)
+            os.close(self._peer)
+            self._peer = -1
+
+    def _stop(self) -> None:
+        """Have programs wait that write to the terminal, as Ctrl-S does: what it holds is all read then. What it held
+        at a checkpoint would be written into it anew at the restore, and that waits without end where it is much."""
+        with contextlib.suppress(OSError, termios.error):
+            self._peer = fcntl.ioctl(self._fd, _TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+            termios.tcflow(self._peer, termios.TCOOFF)
 
     def close(self) -> None:
         """Let go of the terminal; what was printed stays readable."""

@@ -3,6 +3,7 @@
     Slots ─▶ a few spare ─▶ take(limits): bounds set, another is made behind the caller's back ─▶ Slot of one sandbox
                  ▲───────────────────────── give back: its processes are gone ──────────────────────────┘
 
+A spare one has the bounds that were last asked for, so that as a rule there is nothing to set.
 To join a control group the kernel takes some 20 ms, more than all else that a sandbox's start needs.
 """
 
@@ -11,9 +12,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import os
+import signal
+import time
 
 from silva.errors import SilvaError
-from silva.sandbox.cgroup import Group, Groups
+from silva.sandbox.cgroup import Group, Groups, members
 from silva.sandbox.limits import Limits
 from silva.sandbox.spawner import Child, Spawner
 
@@ -24,10 +28,20 @@ _MOST_SPARE = 8
 class Slot:
     """A control group with a deputy in it."""
 
-    def __init__(self, group: Group, deputy: Child, spawner: Spawner) -> None:
+    def __init__(self, group: Group, limits: Limits, deputy: Child, spawner: Spawner) -> None:
         self.group = group
+        self.limits = limits
         self.deputy = deputy
         self._spawner = spawner
+
+    def clear(self) -> None:
+        """Kill what is in the group besides the deputy. Waits until it is gone, a second at most."""
+        until = time.monotonic() + 1
+        while (left := members(self.group.paths) - {self.deputy.pid}) and time.monotonic() < until:
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.002)
 
     async def close(self) -> None:
         """Send the deputy away and remove the group."""
@@ -43,6 +57,7 @@ class Slots:
         self._spawner = spawner
         self._groups = groups
         self._names = itertools.count(1)
+        self._usual = Limits()
         self._making: list[asyncio.Task[Slot]] = []
         self._spare: list[Slot] = []
         if groups.resources:
@@ -57,11 +72,14 @@ class Slots:
         if not self._groups.resources:
             return None
         slot = await self._free()
-        try:
-            slot.group.limit(limits)
-        except OSError as error:
-            await slot.close()
-            raise SilvaError(f"the bounds of a sandbox cannot be set: {error}") from error
+        if slot.limits != limits:
+            self._usual = limits  # those of the next are set before it is asked for
+            try:
+                slot.group.limit(limits)
+            except OSError as error:
+                await slot.close()
+                raise SilvaError(f"the bounds of a sandbox cannot be set: {error}") from error
+            slot.limits = limits
         return slot
 
     async def give_back(self, slot: Slot) -> None:
@@ -100,11 +118,12 @@ class Slots:
 
     async def _make(self) -> Slot:
         try:
-            group = self._groups.make(f"s{next(self._names)}", None)
+            usual = self._usual
+            group = self._groups.make(f"s{next(self._names)}", usual)
         except OSError as error:
             raise SilvaError(f"no control group can be made for a sandbox: {error}") from error
         try:
-            return Slot(group, await self._spawner.deputy(group.joins), self._spawner)
+            return Slot(group, usual, await self._spawner.deputy(group.joins), self._spawner)
         except BaseException:
             group.remove()
             raise

@@ -11,6 +11,7 @@ import asyncio
 import itertools
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from silva.tree import Record
 
 _LARGEST = 128 << 10
 """Bytes of a command's arguments and variables together."""
+_CRIU_SECONDS = 120.0
+"""What CRIU gets to write down, or bring back; desktops take half a second."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 _SCRIPT = "import sys; sys.path.insert(0, sys.argv[1]); from forkserver.serve import main; main(int(sys.argv[2]))"
 
@@ -157,6 +160,31 @@ class Spawner:
         if not fds:
             raise SilvaError(f"no socket could be opened on port {message['port']} of the sandbox: is it taken there?")
         return socket.socket(fileno=fds[0])
+
+    async def dump(self, message: dict[str, Any], complaints: int) -> int:
+        """Have CRIU write processes down; its exit code, -9 where it did not end in time. Raises SandboxGone."""
+        return await self._within(await self._begin({**message, "do": "dump"}, [complaints]))
+
+    async def bring_back(self, message: dict[str, Any], fds: list[int]) -> int:
+        """Have CRIU bring processes back; its exit code, -9 where it did not end in time. `fds`: where it may complain,
+        then what they had open. Raises SandboxGone."""
+        return await self._within(await self._begin({**message, "do": "restore"}, fds))
+
+    async def _within(self, child: Child) -> int:
+        done, _ = await asyncio.wait([child.ended], timeout=_CRIU_SECONDS)
+        if not done:
+            await self.signal(child, signal.SIGKILL)
+        return (await child.ended).code
+
+    async def adopt(self, pid: int) -> Child:
+        """Take process 1 of a sandbox that was brought back as a child. Raises SandboxGone."""
+        child = await self._begin({"do": "adopt", "pid": pid}, [])
+        child.pid = await child.started
+        return child
+
+    async def loopback(self, message: dict[str, Any]) -> bool:
+        """Take up a sandbox's loopback; whether that could be done."""
+        return (await (await self._begin({**message, "do": "loopback"}, [])).ended).code == 0
 
     async def signal(self, child: Child, number: int) -> None:
         """Send a child a signal, if it has not ended."""

@@ -95,7 +95,6 @@ def checked(spec: Spec) -> None:
 def prepare(folder: Path) -> None:
     """Write the /etc that sandboxes see. Raises OSError."""
     folder.mkdir(mode=0o755)
-    (folder / "empty").mkdir(mode=0o755)
     etc = folder / "etc"
     etc.mkdir(mode=0o755)
     found = [f"./{name}" for name in _ETC if os.path.lexists(f"/etc/{name}")]
@@ -120,13 +119,14 @@ def prepare(folder: Path) -> None:
                 path.chmod(0o755)
 
 
-def arguments(prepared: Path, spec: Spec, user: int) -> tuple[list[str], list[str]]:
+def arguments(prepared: Path, spec: Spec, user: int, *, given: bool = False) -> tuple[list[str], list[str]]:
     """What the fork server is to mount by name (it may lie where the sandbox's user may not look), and bubblewrap's
-    words, without the program."""
+    words, without the program. `given`: the fork server gives it a namespace of users, as descriptor 5."""
     binds = [str(prepared / "etc")]
     words = [
         "bwrap",
-        *("--unshare-user", "--uid", str(user), "--gid", str(user)),
+        *(("--userns", "5") if given else ("--unshare-user",)),
+        *("--uid", str(user), "--gid", str(user)),
         *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try"),
         *("--hostname", "silva", "--die-with-parent", "--as-pid-1", "--new-session"),
         *("--info-fd", "3", "--seccomp", "4"),
@@ -137,10 +137,28 @@ def arguments(prepared: Path, spec: Spec, user: int) -> tuple[list[str], list[st
     words += ["--dir", "/run", "--dir", "/var"]
     for here, there in spec.mounts.items():
         binds.append(str(here.absolute()))
+        _place_for(prepared, here, os.path.normpath(there))
         words += ["--ro-bind", f"/sys/b{len(binds) - 1}", os.path.normpath(there)]
     words += ["--bind", "/sys/rest/home", "/home/agent", "--bind", "/sys/rest/tmp", "/tmp"]
     words += ["--bind", "/sys/rest/var", "/var/tmp", "--bind", "/sys/workspace", WORKSPACE]
     return binds, [*words, "--chdir", WORKSPACE, "--remount-ro", "/"]
+
+
+def _place_for(prepared: Path, here: Path, there: str) -> None:
+    """/etc is mounted read-only before: what is mounted below it needs a place there."""
+    if not there.startswith("/etc/"):
+        return
+    place = prepared / "etc" / there.removeprefix("/etc/")
+    if here.is_dir():
+        place.mkdir(mode=0o755, parents=True, exist_ok=True)
+    elif not place.exists():
+        place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        place.touch(mode=0o644)
+
+
+def links() -> list[tuple[str, str]]:
+    """The system's folders that are links here, and so are there: from, to."""
+    return [(str(path), str(path.readlink())) for path in map(Path, _SYSTEM) if path.is_symlink()]
 
 
 @functools.cache
@@ -155,14 +173,19 @@ def _system() -> tuple[str, ...]:
 
 
 @functools.cache
-def probe() -> Reached:
-    """Make a sandbox for trial. Cached: a machine does not change under a running program."""
+def probe(folder: Path | None = None) -> Reached:
+    """Make a sandbox for trial. Cached: a machine does not change under a running program.
+
+    Args:
+        folder: where sandboxes are to be kept, for not every file system takes overlays; that for temporary files when
+            left out.
+    """
     try:
         program = bubblewrap()
         filter_program()
     except MissingError as error:
         return Reached(problem=str(error))
-    with tempfile.TemporaryDirectory(prefix="silva-trial-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="silva-trial-", dir=folder) as scratch:
         said = _trial(Path(scratch), program, overlay=True)
         if not said:
             return Reached(overlay=True)

@@ -6,6 +6,7 @@
         stop:   fork ─▶ setns ─▶ kills the tree of one command, or everything, as seen in the sandbox's own /proc
         listen: fork ─▶ setns ─▶ a socket listening on the sandbox's loopback, handed to the owner
         deputy: fork ─▶ control group ─▶ does the forking for one sandbox from then on
+        dump, restore: fork ─▶ own mounts ─▶ CRIU, for a snapshot of processes
         end of the owner (also by kill -9) ─▶ kill all ─▶ remove its folder and control groups ─▶ exit
 
 It is a process of its own for three reasons. A fork of it costs half a millisecond, where the owner may be gigabytes.

@@ -14,10 +14,8 @@ import socket
 import termios
 from typing import Any, NoReturn
 
-from . import syscalls, victims
+from . import freezing, mounts, own, syscalls, victims
 
-STAGING = "/sys"
-"""Where a sandbox's mounts are put together before bubblewrap moves them. It exists everywhere, in no sandbox."""
 EVERYTHING = (
     syscalls.CLONE_NEWUSER
     | syscalls.CLONE_NEWNS
@@ -56,11 +54,11 @@ def deputy(message: dict[str, Any], program: bytes) -> NoReturn:
     except OSError as error:
         os.write(5, json.dumps({"event": "failed", "number": message["number"], "why": str(error)}).encode())
         os._exit(1)
-    _spare(-1000)
+    own.spare(-1000)
     os.write(5, json.dumps({"event": "started", "number": message["number"], "pid": os.getpid()}).encode())
     os.close(5)
     while True:
-        data, fds, _, _ = socket.recv_fds(server, 1 << 18, 8)
+        data, fds, _, _ = socket.recv_fds(server, 1 << 18, 40)
         if not data:
             os._exit(0)
         asked = json.loads(data)
@@ -71,7 +69,7 @@ def deputy(message: dict[str, Any], program: bytes) -> NoReturn:
                 fresh()
                 begin(asked, passed, pidfd, report, program, 4)
         except OSError as error:
-            _say(report, f"!no process can be started in the sandbox: {error.strerror}\n")
+            own.say(report, f"!no process can be started in the sandbox: {error.strerror}\n")
         for fd in fds:
             os.close(fd)
 
@@ -87,6 +85,14 @@ def begin(message: dict[str, Any], fds: list[int], pidfd: int, report: int, prog
         listen(message["port"], fds[0], pidfd, message)
     elif action == "stop":
         stop(message, report, pidfd)
+    elif action == "dump":
+        os.close(report)
+        freezing.dump(message, fds)
+    elif action == "restore":
+        os.close(report)
+        freezing.restore(message, fds)
+    elif action == "loopback":
+        freezing.loopback(pidfd)
     enter(message, fds, program, report, pidfd)
 
 
@@ -95,21 +101,13 @@ def make(message: dict[str, Any], fds: list[int], filter_fd: int) -> NoReturn:
     status = fds[0]
     try:
         os.setsid()
-        _spare(0)
+        own.spare(0)
         # Opened anew: those who share a descriptor share its position, and read each other's filter away.
         filtering = os.open(f"/proc/self/fd/{filter_fd}", os.O_RDONLY)
         user = message["user"]
-        _private_mounts(privileged=user is not None)
-        # What is mounted there is of no use inside, and bubblewrap reads the list of all mounts again and again.
-        syscalls.detach(STAGING)
-        syscalls.mount("staging", STAGING, "tmpfs", syscalls.MS_NOSUID | syscalls.MS_NODEV, "size=1m,mode=755")
-        for place in message["overlays"]:
-            _overlay(place)
-        for name, source in message.get("folders", ()):
-            _bind(source, f"{STAGING}/{name}")
-        for number, source in enumerate(message["binds"]):
-            _bind(source, f"{STAGING}/b{number}")
+        mounts.stage(message)
         os.chdir("/")
+        users = mounts.users(user, message["uid"]) if message.get("users") else -1
         if user is not None:
             os.setgroups([])
             os.setresgid(user, user, user)
@@ -118,26 +116,29 @@ def make(message: dict[str, Any], fds: list[int], filter_fd: int) -> NoReturn:
         for number in (1, 2, 3):
             os.dup2(status, 200 + number)
         os.dup2(filtering, 204)
-        for number in (1, 2, 3, 4):
+        if users >= 0:
+            os.dup2(users, 205)
+        last = 5 if users >= 0 else 4
+        for number in range(1, last + 1):
             os.dup2(200 + number, number)
-        os.closerange(5, 1 << 16)
+        os.closerange(last + 1, 1 << 16)
         os.execve(message["program"], message["arguments"], {"PATH": os.defpath})
     except OSError as error:
-        _say(status, f"silva: {error.strerror or error}\n")
+        own.say(status, f"silva: {error.strerror or error}\n")
     os._exit(125)
 
 
 def enter(message: dict[str, Any], fds: list[int], program: bytes, report: int, pidfd: int) -> NoReturn:
     """Join the sandbox (or none: `pidfd` -1) and become the program, in a child of the fork server."""
     try:
-        _spare(0)
+        own.spare(0)
         if pidfd >= 0:
             _into(message, report, pidfd)
     except BlockingIOError:
-        _say(report, "!it has as many processes as it may\n")
+        own.say(report, "!it has as many processes as it may\n")
         os._exit(125)
     except OSError as error:
-        _say(report, f"!{error.strerror or error}\n")
+        own.say(report, f"!{error.strerror or error}\n")
         os._exit(125)
     os.close(report)
     _become(message, fds, program, inside=pidfd >= 0)
@@ -160,14 +161,6 @@ def _own_view(first: int) -> int:
     return 0 if theirs == own else syscalls.CLONE_NEWCGROUP
 
 
-def _spare(adjustment: int) -> None:
-    """How gladly the kernel kills this process when memory runs out."""
-    try:
-        _write("/proc/self/oom_score_adj", str(adjustment))
-    except OSError:
-        return  # only root may spare itself
-
-
 def _become(message: dict[str, Any], fds: list[int], program: bytes, *, inside: bool) -> NoReturn:
     complaint = 2
     try:
@@ -177,12 +170,15 @@ def _become(message: dict[str, Any], fds: list[int], program: bytes, *, inside: 
             _change_user(message["uid"])
         else:
             syscalls.die_with_parent()
-        fds = _terminal(fds[0], message) if message["terminal"] else fds
-        for number in range(3):
-            os.dup2(fds[number], number + 200)  # apart, so that none is overwritten before it is used
-        for number in range(3):
+        if message.get("kept"):
+            fds = _kept(fds[0], message)
+        elif message["terminal"]:
+            fds = _terminal(fds[0], message)
+        for number, fd in enumerate(fds):
+            os.dup2(fd, number + 200)  # apart, so that none is overwritten before it is used
+        for number in range(len(fds)):
             os.dup2(number + 200, number)
-        os.closerange(3, 1 << 16)
+        os.closerange(len(fds), 1 << 16)
         _limit(message["limits"])
         if inside:
             syscalls.drop_capabilities()
@@ -193,7 +189,7 @@ def _become(message: dict[str, Any], fds: list[int], program: bytes, *, inside: 
         _execute(message["arguments"], message["variables"])
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
-        _say(complaint, f"silva: {error.strerror or error}{where}\n")
+        own.say(complaint, f"silva: {error.strerror or error}{where}\n")
         os._exit(127 if isinstance(error, FileNotFoundError) else 126)
 
 
@@ -220,6 +216,32 @@ def _terminal(channel: int, message: dict[str, Any]) -> list[int]:
     os.close(other)
     fcntl.ioctl(own, termios.TIOCSCTTY, 0)
     return [own, own, own]
+
+
+def _kept(channel: int, message: dict[str, Any]) -> list[int]:
+    """Go on in a child that becomes one of the sandbox's process 1, for a checkpoint takes along what is below that.
+
+    It gets the name of a terminal, whose other end it keeps open (4), and a pipe (3) to say that it has opened that,
+    and its exit code: nobody outside is its parent, and a checkpoint cannot hold what is outside. The owner gets the
+    other end, the pipe's reading end and a pidfd.
+    """
+    other, terminal = os.openpty()
+    termios.tcsetwinsize(terminal, (message["rows"], message["columns"]))
+    reading, writing = os.pipe()
+    message["arguments"][3] = os.ttyname(terminal)
+    child = os.fork()
+    if child == 0:
+        os.setsid()
+        null = os.open("/dev/null", os.O_RDWR)
+        return [null, null, null, writing, other]
+    pidfd = os.pidfd_open(child)
+    os.close(writing)
+    syscalls.dumpable(False)
+    syscalls.drop_capabilities()
+    os.read(reading, 1)  # until then this process has it open, so that the owner never finds it closed
+    with socket.socket(fileno=channel) as owner:
+        socket.send_fds(owner, [b"kept"], [other, reading, pidfd])
+    os._exit(0)
 
 
 def listen(port: int, channel: int, pidfd: int, message: dict[str, Any]) -> NoReturn:
@@ -249,40 +271,6 @@ def stop(message: dict[str, Any], report: int, pidfd: int) -> NoReturn:
     os._exit(0)
 
 
-def _private_mounts(*, privileged: bool) -> None:
-    uid, gid = os.getuid(), os.getgid()
-    if privileged:
-        syscalls.unshare(syscalls.CLONE_NEWNS)
-    else:
-        syscalls.dumpable(True)  # else the entries of /proc written next belong to root
-        syscalls.unshare(syscalls.CLONE_NEWUSER | syscalls.CLONE_NEWNS)
-        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {uid} 1"), ("gid_map", f"0 {gid} 1")):
-            _write(f"/proc/self/{name}", text)
-    syscalls.mount("", "/", "", syscalls.MS_REC | syscalls.MS_PRIVATE)
-
-
-def _overlay(place: dict[str, Any]) -> None:
-    # Volatile: nothing is flushed to disk when it is unmounted. Upper and work are new for every mount, as that needs.
-    target = f"{STAGING}/{place['name']}"
-    os.mkdir(target)  # noqa: PTH102 - as above
-    os.chdir(place["folder"])  # layers are named from here: what the kernel takes is one page long
-    lower = ":".join(_escaped(each) for each in place["lower"])
-    data = f"lowerdir={lower},upperdir={place['upper']},workdir={place['work']},userxattr,volatile"
-    syscalls.mount("overlay", target, "overlay", syscalls.MS_NOSUID | syscalls.MS_NODEV, data)
-
-
-def _escaped(path: str) -> str:
-    return path.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
-
-
-def _bind(source: str, target: str) -> None:
-    if os.path.isdir(source):  # noqa: PTH112 - as above
-        os.mkdir(target)  # noqa: PTH102
-    else:
-        os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
-    syscalls.mount(source, target, "", syscalls.MS_BIND | syscalls.MS_REC)
-
-
 def _change_user(uid: int) -> None:
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
@@ -298,19 +286,4 @@ def _limit(limits: dict[str, int]) -> None:
 
 def _join(groups: list[str]) -> None:
     for path in groups:
-        _write(path, "0")
-
-
-def _write(path: str, text: str) -> None:
-    fd = os.open(path, os.O_WRONLY)
-    try:
-        os.write(fd, text.encode())
-    finally:
-        os.close(fd)
-
-
-def _say(fd: int, text: str) -> None:
-    try:
-        os.write(fd, text.encode())
-    except OSError:
-        return  # nobody listens any more
+        own.write(path, "0")

@@ -66,7 +66,7 @@ class Server:
 
     def _receive(self) -> bool:
         try:
-            data, fds, _, _ = socket.recv_fds(self._owner, LARGEST, 8)
+            data, fds, _, _ = socket.recv_fds(self._owner, LARGEST, 32)
         except InterruptedError:
             return True
         except ConnectionError:
@@ -90,6 +90,8 @@ class Server:
             self._halt(message["sandbox"], message["first"])
         elif action == "deputy":
             self._deputise(message)
+        elif action == "adopt":
+            self._adopt(message["number"], message["pid"])
         elif action == "dismiss":
             deputy = self._deputies.pop(message["deputy"], None)
             if deputy is not None:
@@ -103,6 +105,14 @@ class Server:
         self._labels = message["labels"]
         self._filter_fd = os.memfd_create("filter")
         os.write(self._filter_fd, self._filter)
+
+    def _adopt(self, number: int, pid: int) -> None:
+        """Take as a child of that number what CRIU has made one of this process: a restored sandbox's process 1."""
+        self._numbers[pid] = number
+        self._pids[number] = pid
+        self._tell({"event": "started", "number": number, "pid": pid})
+        if pid in self._unclaimed:
+            self._ended(pid, *self._unclaimed.pop(pid))
 
     def _signal(self, number: int, which: int) -> None:
         pid = self._pids.get(number)
@@ -202,7 +212,7 @@ class Server:
             pidfd = os.pidfd_open(first)
             with open(f"/proc/{first}/stat", "rb") as stat:  # noqa: PTH123 - pathlib is not loaded here
                 parent = int(stat.read().rpartition(b") ")[2].split()[1])
-            if parent != self._pids[sandbox]:
+            if self._pids[sandbox] not in (parent, first):  # of a restored one, process 1 is the child itself
                 os.close(pidfd)
                 raise ProcessLookupError
             self._held[sandbox] = pidfd

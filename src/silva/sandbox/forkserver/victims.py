@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from typing import Any
+
+_SECONDS = 2.0
+"""How long to wait for those that were killed."""
 
 
 def end(message: dict[str, Any]) -> None:
@@ -14,15 +18,22 @@ def end(message: dict[str, Any]) -> None:
     if message["how"] == "all":
         _everything(signal.SIGKILL)
         return
-    for attempt in range(40):
+    killed: set[int] = set()
+    rounds, until = 0, time.monotonic() + _SECONDS
+    while time.monotonic() < until:
         victims = _victims(message["root"], message["others"], message["since"])
         if not victims:
             return
-        if attempt >= 20:
+        if killed.issuperset(victims):
+            time.sleep(0.001)  # they die as soon as they get a processor
+        else:
+            rounds += 1
+        if rounds >= 20:
             # It makes processes faster than they can be named: one call of the kernel's ends them all.
             _everything(signal.SIGKILL)
         for pid in victims:
             kill(pid)
+        killed.update(victims)
 
 
 def _count() -> int:

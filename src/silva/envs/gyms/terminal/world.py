@@ -7,6 +7,7 @@ What is needed besides the files goes with a checkpoint as its label: the state,
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import tempfile
 from pathlib import Path
@@ -24,6 +25,7 @@ from silva.sandbox.layers import Layers, Snapshot
 from silva.sandbox.limits import MIB, Limits, size
 from silva.sandbox.owner import remove
 from silva.sandbox.protocol import Backend, Sandbox, Spec
+from silva.sandbox.sharing import away
 from silva.tree import Record
 
 _BUILD_SECONDS = 120.0
@@ -140,7 +142,7 @@ class World:
         """Destroy the sandbox, and the checkpoints that were only made for the tests."""
         await self.sandbox.destroy()
         for checkpoint in self._judged:
-            _let_go(self.backend, checkpoint, self._resting)
+            await asyncio.to_thread(_let_go, self.backend, checkpoint, self._resting)
         self._judged = []
 
     async def _carry_out(self) -> None:
@@ -201,25 +203,30 @@ def _layers(backend: Backend, checkpoint: str) -> set[str]:
     if not isinstance(store, Layers):
         return set()
     kept = msgspec.json.decode((store.folder / f"{checkpoint}.json").read_bytes(), type=Snapshot)
-    return {layer.name for layer in kept.layers}
+    return {layer.name for layer in (*kept.layers, *([kept.processes] if kept.processes else []))}
 
 
 def _let_go(backend: Backend, checkpoint: str, resting: set[str]) -> None:
     """Remove a checkpoint that nobody will come back to, with its layers but for those in `resting`.
 
     Others keep checkpoints in the same folder at the same time, so nothing is swept: a layer that this world made can
-    only be under a checkpoint that this world kept, and those are in `resting`.
+    only be under a checkpoint that this world kept, and those are in `resting`. The folder is locked meanwhile, as for
+    whoever removes something from it.
     """
     store = getattr(backend, "snapshots", None)
-    if isinstance(store, Layers):
-        with contextlib.suppress(OSError, msgspec.DecodeError):
-            layers = _layers(backend, checkpoint)
-            (store.folder / f"{checkpoint}.json").unlink()
-            for name in layers - resting:
-                remove(store.stack / name)
-    elif isinstance(store, Contents):  # what the files hold is shared with the others, and stays
-        for ending in ("json", "list"):
-            (store.folder / f"{checkpoint}.{ending}").unlink(missing_ok=True)
+    if not isinstance(store, Layers | Contents):
+        return
+    with contextlib.suppress(OSError, StoreError, msgspec.DecodeError):
+        with store.sharing.removing():
+            going = [store.folder / f"{checkpoint}.json"]
+            if isinstance(store, Layers):
+                unused = _layers(backend, checkpoint) - resting - store.sharing.used()
+                going += [store.stack / name for name in unused]
+            else:  # what the files hold is shared with the others, and stays
+                going.append(store.folder / f"{checkpoint}.list")
+            aside = away(going, store.folder)
+        if aside is not None:
+            remove(aside)
 
 
 def _limits(task: HarborTask) -> Limits:
