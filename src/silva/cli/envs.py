@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from silva.errors import Exit, SilvaError, UsageError
+from silva.errors import Exit, MissingError, SilvaError, UsageError
 
 if TYPE_CHECKING:
     from silva.envs.check import Check
@@ -53,7 +53,9 @@ def show(name: Name, as_json: AsJson = False) -> None:
     entry = Registry.load().entry(name)
     where = state(entry)
     facts = {**msgspec.to_builtins(entry), "state": where}
-    if where != "not installed":
+    if where == "lacks packages":
+        facts["lacks"] = lacks(entry)
+    if where in ("installed", "here"):
         facts["capabilities"] = msgspec.to_builtins(asyncio.run(_capabilities(entry)))
     if as_json:
         _print_json(facts)
@@ -68,7 +70,7 @@ def install(
     names: Annotated[list[str], typer.Argument(help="Names of environments.")],
     again: Annotated[bool, typer.Option("--again", help="Build anew even where it stands complete.")] = False,
 ) -> None:
-    """Build the virtual environment of each from its pinned requirements."""
+    """Build the virtual environment of each from its pinned requirements; say what the machine itself lacks."""
     from silva.envs import Registry
     from silva.envs.install import install as build
     from silva.envs.install import installed
@@ -78,6 +80,9 @@ def install(
         stood = installed(entry) and not again
         build(entry, say=lambda line, name=entry.name: typer.echo(f"{name}: {line}", err=True), again=again)
         typer.echo(f"{entry.name}: {'already installed' if stood else 'installed'}")
+        lacking = lacks(entry)
+        if lacking:
+            typer.echo(f"{entry.name}: {lacking}", err=True)
 
 
 @app.command()
@@ -124,8 +129,12 @@ def test_(
     checks: list[Check] = []
     broken = False
     for entry in entries:
-        if every and state(entry) == "not installed":
+        where = state(entry) if every else ""
+        if where == "not installed":
             typer.echo(f"{entry.name}: skipped, not installed; run: silva envs install {entry.name}", err=True)
+            continue
+        if where == "lacks packages":
+            typer.echo(f"{entry.name}: skipped, {lacks(entry)}", err=True)
             continue
         try:
             made = asyncio.run(check(entry, n, split, hosts))
@@ -150,12 +159,29 @@ def test_(
 
 
 def state(entry: EnvironmentEntry) -> str:
-    """Where the entry can run: `installed` (an environment of its own), `here` (this interpreter), `not installed`."""
+    """Where the entry can run: `installed` (an environment of its own), `here` (this interpreter), `not installed`;
+    `lacks packages`: installed, but the machine lacks some of its own."""
     from silva.envs.install import installed, satisfied_here
 
+    if entry.machine and installed(entry) and lacks(entry):
+        return "lacks packages"
     if (entry.requirements or entry.no_deps) and installed(entry):
         return "installed"
     return "here" if satisfied_here(entry) else "not installed"
+
+
+def lacks(entry: EnvironmentEntry) -> str:
+    """What the machine lacks for it that pip cannot bring, in one line; "" where nothing."""
+    if not entry.machine:
+        return ""
+    from importlib import import_module
+
+    module, _, name = entry.machine.partition(":")
+    try:
+        getattr(import_module(module), name)()
+    except MissingError as missing:
+        return str(missing)
+    return ""
 
 
 def _tell(made: Check) -> None:

@@ -13,6 +13,7 @@ import typer
 from silva.cli import sandbox_options as option
 from silva.cli.sandbox_options import AsJson, State, Which
 from silva.cli.sandbox_shell import shell
+from silva.cli.sandbox_view import view
 
 if TYPE_CHECKING:
     from silva.sandbox.protocol import Sandbox, Spec
@@ -65,6 +66,7 @@ def run(
 
 
 app.command()(shell)
+app.command()(view)
 
 
 @app.command()

@@ -64,7 +64,7 @@ async def check(
     """
     began = perf_counter()
     split = split or entry.splits[0]
-    async with HostPool(entry, hosts=hosts, instances_per_host=4) as pool:
+    async with HostPool(entry, hosts=hosts, instances_per_host=4, step_timeout=entry.patience) as pool:
         tasks = await pool.tasks(split)
         if not tasks:
             raise UsageError(f"environment {entry.name}: split {split!r} has no tasks")

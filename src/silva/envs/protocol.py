@@ -136,7 +136,9 @@ class EnvironmentEntry(Record, frozen=True, kw_only=True):
     `target` is `module:Class`, imported only inside the host. `requirements` are pinned and built into a virtual
     environment of its own by `silva envs install` (empty: runs in this interpreter); `no_deps` lists requirements to
     install with `--no-deps`. `expert` and `null` are the mean scores those policies must reach on `sample` tasks in
-    `silva envs test` (None: has none); `null` holds within `null_tolerance`.
+    `silva envs test` (None: has none); `null` holds within `null_tolerance`. `machine` is `module:function`, light to
+    import, which raises MissingError where the machine lacks what pip cannot bring. `patience` is how many seconds one
+    call may take in `silva envs test`.
     """
 
     name: str
@@ -144,6 +146,7 @@ class EnvironmentEntry(Record, frozen=True, kw_only=True):
     summary: str
     requirements: tuple[str, ...] = ()
     no_deps: tuple[str, ...] = ()
+    machine: str = ""
     licence: str = ""
     source: str = ""
     splits: tuple[str, ...] = ("test",)
@@ -151,6 +154,7 @@ class EnvironmentEntry(Record, frozen=True, kw_only=True):
     null: float | None = 0.0
     null_tolerance: float = 0.0
     sample: int = 20
+    patience: float = 60.0
     options: Json = msgspec.field(default_factory=dict[str, Any])
 
     @property
