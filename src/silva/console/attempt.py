@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from silva.rollout.guided_nodes import takes_turn
-from silva.tree import Author, Node, Trajectory, trajectory_id
+from silva.tree import Author, Node, Trajectory, trajectory_at
 
 RUNNING = "running"
 """The status of an attempt that has not ended."""
@@ -81,9 +81,7 @@ def of(trajectory: Trajectory) -> Attempt:
 
 def begun(node: Node, task: str, env: str) -> Attempt:
     """The row of an attempt whose first turn this is."""
-    place, _, trial = node.slot.partition(".")
-    known = task and place.isdigit() and trial.isdigit()
-    id = trajectory_id(node.run_id, task, int(place), int(trial)) if known else f"{node.tree_id}:{node.slot}"
+    id = (task and trajectory_at(node.run_id, task, node.slot)) or f"{node.tree_id}:{node.slot}"
     made = Attempt(id=id, run=node.run_id, tree=node.tree_id, slot=node.slot, task=task, env=env)
     made.started = node.started
     return made

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from silva.guide.word import EVERYONE
 from silva.lake import Lake
 from silva.lake.run_follower import RunFollower
-from silva.tree import Author, Node, Trajectory, trajectory_id
+from silva.tree import Author, Node, Trajectory, trajectory_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +75,9 @@ class Follow:
         acts = node.message.role == "assistant" and node.author is not Author.SUMMARISER
         self._turns[node.id] = turn = above + acts
         task = self._records.tasks.get(node.tree_id, "")
-        name = ""
-        index, _, attempt = node.slot.partition(".")
-        if index.isdigit() and attempt.isdigit():
-            name = trajectory_id(self._run_id, task, int(index), int(attempt))
-            if name not in self._dead:
-                self.live[name] = task
+        name = trajectory_at(self._run_id, task, node.slot)
+        if name and name not in self._dead:
+            self.live[name] = task
         return Shown(node, task, name, turn)
 
 

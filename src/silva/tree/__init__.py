@@ -31,7 +31,7 @@ from silva.tree.run import Lineage, Run
 from silva.tree.schema import SCHEMA, AnyRecord, SchemaError, decode, encode, from_json, to_json
 from silva.tree.supervision import Supervision
 from silva.tree.task import Task
-from silva.tree.trajectory import Group, Trajectory, groups, slot, trajectory_id, tree_id
+from silva.tree.trajectory import Group, Trajectory, groups, slot, trajectory_at, trajectory_id, tree_id
 from silva.tree.tree import Branching, Tree, TreeError, messages, tools
 
 __all__ = [
@@ -86,6 +86,7 @@ __all__ = [
     "token_walk",
     "tool_result",
     "tools",
+    "trajectory_at",
     "trajectory_id",
     "tree_id",
     "user",

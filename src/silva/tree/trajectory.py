@@ -79,6 +79,13 @@ def trajectory_id(run_id: str, task_id: str, index: int, attempt: int) -> str:
     return digest("trajectory", run_id, task_id, slot(index, attempt))
 
 
+def trajectory_at(run_id: str, task_id: str, name: str) -> str:
+    """Id of the attempt that a slot names; "" where it names none."""
+    index, _, attempt = name.partition(".")
+    named = index.isdigit() and attempt.isdigit()
+    return trajectory_id(run_id, task_id, int(index), int(attempt)) if named else ""
+
+
 def groups(trajectories: list[Trajectory] | tuple[Trajectory, ...]) -> list[Group]:
     """Gather trajectories into groups, keeping the last attempt of each index. Ordered by first appearance."""
     latest: dict[tuple[str, str], dict[int, Trajectory]] = {}

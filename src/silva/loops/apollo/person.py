@@ -21,7 +21,7 @@ from silva.curate.turn import Turn, Walk, read_walk
 from silva.guide.mailbox import Mailbox
 from silva.guide.word import Word, word
 from silva.loops.apollo.script import Rule, ScriptedRules
-from silva.tree import Message, Node, digest, trajectory_id
+from silva.tree import Message, Node, digest, trajectory_at
 
 Later = Callable[[float, Callable[[], None]], None]
 """Calls something after so many seconds."""
@@ -61,10 +61,7 @@ class ScriptedPerson:
         walk = read_walk(nodes)
         seen = self._seen.get(to, -1)
         done = len(walk.turns) - (1 if walk.turns and not _answered(walk.turns[-1], nodes) else 0)
-        slots = {node.slot for node in nodes if node.slot}
-        earlier = (
-            {slot for slot in slots if _named(self._mailbox.run_id, task_id, slot) != to} if len(slots) > 1 else ()
-        )
+        earlier = self._earlier(to, task_id, nodes)
         words: list[Word] = []
         for number in range(seen + 1, done + 1):
             turn = walk.turns[number - 1] if number else None
@@ -118,7 +115,9 @@ class ScriptedPerson:
     def _earlier(self, to: str, task_id: str, nodes: Sequence[Node]) -> set[str]:
         """The slots of earlier attempts that a walk goes on from."""
         slots = {node.slot for node in nodes if node.slot}
-        return {slot for slot in slots if _named(self._mailbox.run_id, task_id, slot) != to}
+        if len(slots) < 2:
+            return set()
+        return {slot for slot in slots if trajectory_at(self._mailbox.run_id, task_id, slot) != to}
 
     def _count(self, place: str, name: str, rule: Rule) -> int:
         """How often a rule has spoken. Decisions, and going back, do not follow from the walk alone: they are counted
@@ -195,11 +194,6 @@ def _mark(place: str, name: str, about: str = "") -> str:
     about nothing."""
     start = digest("script", place, name)[:16]
     return f"{start}.{digest('script', place, name, about)[:16]}" if about else f"{start}."
-
-
-def _named(run_id: str, task_id: str, slot: str) -> str:
-    index, _, attempt = slot.partition(".")
-    return trajectory_id(run_id, task_id, int(index), int(attempt or 0)) if index.isdigit() else ""
 
 
 def _answered(turn: Turn, nodes: Sequence[Node]) -> bool:

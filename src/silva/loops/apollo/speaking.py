@@ -21,7 +21,7 @@ from silva.lake import Lake
 from silva.lake.run_follower import RunFollower
 from silva.loops.apollo.person import ScriptedPerson
 from silva.loops.apollo.script import ScriptedRules
-from silva.tree import Author, Node, Run, trajectory_id
+from silva.tree import Author, Node, Run, trajectory_at
 
 OVER = ("finished", "stopped")
 """What the record of a run says that nobody plays."""
@@ -159,11 +159,10 @@ class Walks:
 
     def _walk(self, place: tuple[str, str]) -> tuple[str, str, list[Node]]:
         task_id = self._records.tasks[place[0]]
-        index, _, attempt = place[1].partition(".")
         walk = [self._ends[place]]
         while (parent := walk[-1].parent_id) is not None and parent in self._nodes:
             walk.append(self._nodes[parent])
-        return trajectory_id(self._run_id, task_id, int(index), int(attempt or 0)), task_id, walk[::-1]
+        return trajectory_at(self._run_id, task_id, place[1]), task_id, walk[::-1]
 
 
 def _walks_of(lake: str, run_id: str, stack: ExitStack) -> Walks | None:
