@@ -89,6 +89,14 @@ async def test_expert_and_null_score_as_declared_on_all_twelve(entry):
     assert made.sample == 12 and made.policies[0].success == 1.0 and made.policies[1].success == 0.0
 
 
+async def test_the_file_managers_window_is_shown_every_time(pool):
+    # Openbox slept on one in four until something else happened.
+    async with pool() as hosts, hosts.lease() as env:
+        for _ in range(10):
+            first = await begun(hosts, env, "files-invoices")
+            assert "Documents - Thunar" in first.messages[-1].text
+
+
 async def test_the_screen_is_shown_as_a_picture_and_a_table(pool):
     async with pool(width=1024, height=640, shrink=2) as hosts, hosts.lease() as env:
         first = await begun(hosts, env, "editor-list")

@@ -115,6 +115,7 @@ class Driver:
 
     def _look(self, still: float, most: float, every: int, elements: int, seconds: float, until: str = "") -> Any:
         """`still`, `most`: see Screen.settle. `every` 0: no picture. `elements` 0: no tree; `until`: see Tree."""
+        self._windows.wake()
         said: dict[str, Any] = {"settled": self._screen.settle(still, most) if most else 0.0}
         said["windows"] = self._windows.titles()
         if elements:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from Xlib import X, error
+from Xlib import X, Xatom, error
 from Xlib.display import Display
 
 
@@ -14,10 +14,17 @@ class Windows:
         self._root = self._display.screen().root
         names = ("_NET_SUPPORTING_WM_CHECK", "_NET_CLIENT_LIST_STACKING", "_NET_ACTIVE_WINDOW", "_NET_WM_NAME")
         self._check, self._list, self._active, self._name = map(self._display.intern_atom, names)
+        self._looked = self._display.intern_atom("_SILVA_LOOKED")
 
     def managed(self) -> bool:
         """Whether a window manager is there."""
         return self._root.get_full_property(self._check, X.AnyPropertyType) is not None
+
+    def wake(self) -> None:
+        """Have the window manager do what it has been asked to: openbox may have read that a window is to be shown, and
+        sleep on it until its next event. A change on the root window is one."""
+        self._root.change_property(self._looked, Xatom.CARDINAL, 32, [1])
+        self._display.flush()
 
     def titles(self) -> list[dict[str, object]]:
         """Every window's title, the lowest first, and whether it is the active one."""
