@@ -144,5 +144,15 @@ async def test_deep_stacks_are_merged_and_still_right(backend: Namespaces) -> No
         await branch.destroy()
 
 
+@pytest.mark.slow
+async def test_the_workspaces_own_mode_is_kept(backend: Namespaces) -> None:
+    sandbox = await backend.create(Spec())
+    await sandbox.exec("chmod 700 /workspace; chmod 710 /home/agent")
+    kept = await sandbox.checkpoint()
+    (branch,) = await sandbox.fork(kept)
+    for each in (sandbox, branch):
+        assert (await each.exec("stat -c %a /workspace /home/agent")).text.split() == ["700", "710"]
+
+
 def test_sizes() -> None:
     assert [size(text) for text in ("5", "1k", "1.5M", "2GiB", " 3 gb ")] == [5, 1024, 3 << 19, 2 << 30, 3 << 30]

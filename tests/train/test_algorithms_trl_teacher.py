@@ -85,7 +85,7 @@ def word(sample, said):
 def test_forward_kl_over_the_likeliest_ids(trl, tail, k, seed, lengths):
     from trl.experimental.iw_opd import IWOPDTrainer
 
-    check_forward(
+    check_kl(
         seed,
         lengths,
         k,
@@ -96,19 +96,20 @@ def test_forward_kl_over_the_likeliest_ids(trl, tail, k, seed, lengths):
     )
 
 
+@pytest.mark.parametrize(("form", "beta"), [("forward_kl", 0.0), ("reverse_kl", 1.0)])
 @DRAWN
 @given(seed=seeds, lengths=lengths)
-def test_forward_kl_over_all_ids_is_generalised_distillation(trl, seed, lengths):
+def test_a_kl_over_all_ids_is_generalised_distillation(trl, form, beta, seed, lengths):
     from algorithm_referee import VOCABULARY
     from trl.experimental.gkd import GKDTrainer
 
     def theirs(*given, **told):
-        return GKDTrainer.generalized_jsd_loss(*given, **told, beta=0.0)
+        return GKDTrainer.generalized_jsd_loss(*given, **told, beta=beta)
 
-    check_forward(seed, lengths, VOCABULARY, "renormalise", theirs)
+    check_kl(seed, lengths, VOCABULARY, "renormalise", theirs, form)
 
 
-def check_forward(seed, lengths, k, tail, theirs):
+def check_kl(seed, lengths, k, tail, theirs, form="forward_kl"):
     import torch
     from algorithm_referee import assert_same, batch, draw, llama, samples
 
@@ -124,7 +125,7 @@ def check_forward(seed, lengths, k, tail, theirs):
     top = said.log_softmax(-1).topk(k)
     words = [beside(sample, top.indices[row], top.values[row]) for row, sample in enumerate(samples(drawn))]
     own = model(input_ids=drawn.ids).logits[:, -width - 1 : -1].log_softmax(-1).gather(-1, top.indices)[keep]
-    ours = OPD(form="forward_kl", tail=tail).loss(batch(model, drawn, teacher=words, top=own)).value
+    ours = OPD(form=form, tail=tail).loss(batch(model, drawn, teacher=words, top=own)).value
     assert_same(model, ours, theirs(logits, said, labels), digits=5)
 
 

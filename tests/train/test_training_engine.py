@@ -117,6 +117,7 @@ CASES = {
     "gspo": ("grpo", {"ratio": "sequence", "normalise": "sequence"}, {}),
     "opd": ("opd", {}, {"teacher": True}),
     "forward kl": ("opd", {"form": "forward_kl"}, {"teacher": True}),
+    "reverse kl": ("opd", {"form": "reverse_kl"}, {"teacher": True}),
 }
 
 

@@ -23,7 +23,7 @@ from typing import Any
 
 from silva.envs import state
 from silva.envs.errors import EnvError
-from silva.envs.protocol import Environment, Evaluation, HasSnapshot, Observation
+from silva.envs.protocol import Environment, Evaluation, HasSnapshot, Observation, TellsFidelity
 from silva.envs.wire import Captured, Fault, Hello, Reply, Request
 from silva.errors import StoreError, UsageError
 from silva.tree import Json, Message, Task
@@ -157,8 +157,12 @@ class Instances:
 
         async def keep() -> Captured:
             if isinstance(environment, HasSnapshot):
-                fidelity = state.FILES if keeps == "files" else state.EXACT
-                return Captured("own", fidelity, id=str(await environment.snapshot()), versions=versions)
+                kept = str(await environment.snapshot())
+                if isinstance(environment, TellsFidelity):
+                    fidelity = await environment.fidelity(kept)
+                else:
+                    fidelity = state.FILES if keeps == "files" else state.EXACT
+                return Captured("own", fidelity, id=kept, versions=versions)
             if keeps != "deepcopy":
                 raise EnvError("env.snapshot", f"{type(environment).__name__} keeps no state: it is restored by replay")
             return Captured("state", state.EXACT, data=state.pickled(environment), versions=versions)

@@ -130,6 +130,15 @@ class HasSnapshot(Protocol):
         ...
 
 
+@runtime_checkable
+class TellsFidelity(Protocol):
+    """An environment whose snapshots do not all hold as much."""
+
+    async def fidelity(self, snapshot: str) -> str:
+        """What coming back to one brings back: `exact` or `files+replay`."""
+        ...
+
+
 class EnvironmentEntry(Record, frozen=True, kw_only=True):
     """How an environment is registered (built in, or by a `silva.envs` entry point naming one of these).
 

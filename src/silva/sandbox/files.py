@@ -99,8 +99,10 @@ class OverlayFiles:
         if not self._layers:
             begin_empty(self._folder, self._user)
             return
+        # A place's own mode is that of its uppermost folder, which is this one.
+        below = self._store.stack / self._layers[-1].name
         for place in PLACES:
-            _make(self._folder / "top" / place, 0o755, self._user)
+            _make(self._folder / "top" / place, stat.S_IMODE((below / place).stat().st_mode), self._user)
 
     def mounts(self) -> dict[str, Any]:
         """See `Files.mounts`."""

@@ -10,6 +10,8 @@ teacher's logprobs of drawn ids alone: On-Policy Distillation, Thinking Machines
                       forward KL (Rethinking KL Regularization in RLHF, 2025, arXiv 2510.01555)
     forward_kl        sum over the teacher's K likeliest ids of p (log p - log policy); what lies outside of them is one
                       more outcome (`tail: bucket`), or both sides are brought to sum 1 on them (`tail: renormalise`)
+    reverse_kl        sum over the same ids of policy (log policy - log p): all of the policy's choices at once, where
+                      the first two forms see the one drawn
 
 The teacher must share the policy's tokenizer and have read the same ids: see `teacher`.
 """
@@ -40,10 +42,10 @@ class OPD:
     """`importance`: weigh by how much likelier an id is now than when it was drawn; False asks for no logprobs of the
     sampler and takes the ids as drawn by the present policy. `ratio`, `clip_low` and `clip_high` are for
     `policy_gradient` (clips None: no bound), `estimator` and `truncate` (cap on the weight, None: no cap) for `direct`,
-    `tail` for `forward_kl`, which needs no weight. `constant`: tokens that `normalise: constant` divides by."""
+    `tail` for `forward_kl` and `reverse_kl`, which need no weight. `constant`: tokens that `normalise: constant` divides by."""
 
     name: ClassVar[str] = "opd"
-    form: Literal["policy_gradient", "direct", "forward_kl"] = "policy_gradient"
+    form: Literal["policy_gradient", "direct", "forward_kl", "reverse_kl"] = "policy_gradient"
     importance: bool = True
     ratio: Level = "token"
     clip_low: float | None = Field(default=None, ge=0, lt=1)
@@ -62,7 +64,7 @@ class OPD:
     @property
     def needs(self) -> frozenset[Need]:
         """The teacher's word on the drawn ids, or its likeliest ids; the sampler's logprobs where they weigh."""
-        if self.form == "forward_kl":
+        if self._over_top:
             return frozenset({"teacher_top"})
         return frozenset({"teacher", "logprobs"}) if self.importance else frozenset({"teacher"})
 
@@ -73,9 +75,9 @@ class OPD:
             BatchError: no teacher, no logprobs of the sampler, or nothing in the step carries loss.
         """
         batch.require(self.name, self.needs)
-        if self.form == "forward_kl":
-            per_token = self._forward(batch)
-            metrics = {"forward_kl": share(per_token, batch)}
+        if self._over_top:
+            per_token = self._at_top(batch)
+            metrics = {self.form: share(per_token, batch)}
         else:
             per_token = self._at_drawn(batch)
             gap = batch.at_loss(batch.logprobs).detach() - batch.read("teacher_logprobs", self.name)
@@ -101,13 +103,18 @@ class OPD:
         cap = float("inf") if self.truncate is None else self.truncate
         return estimate * truncated(logprobs, sampled, cap)
 
-    def _forward(self, batch: Batch) -> Tensor:
+    @property
+    def _over_top(self) -> bool:
+        return self.form in ("forward_kl", "reverse_kl")
+
+    def _at_top(self, batch: Batch) -> Tensor:
         student, teacher = batch.read("top_logprobs", self.name), batch.read("teacher_top_logprobs", self.name)
         if self.tail == "bucket":
             student, teacher = _with_rest(student), _with_rest(teacher)
         else:
             student, teacher = student.log_softmax(-1), teacher.log_softmax(-1)
-        return (teacher.exp() * (teacher - student)).sum(-1)
+        left, right = (student, teacher) if self.form == "reverse_kl" else (teacher, student)
+        return (left.exp() * (left - right)).sum(-1)
 
 
 def _with_rest(logprobs: Tensor) -> Tensor:

@@ -3,8 +3,9 @@
     reset(task) ─▶ World.build ─▶ instruction, tools ─▶ step: risks of the call, then the call ─▶ … ─▶ finish ─▶ tests
 
 Options: `backend` (namespaces; `process` isolates nothing and must be asked for by name), `snapshots` (the folder that
-checkpoints are kept in, `$SILVA_HOME/snapshots/terminal` when left out), `tasks` (a folder of task folders), and
-`evaluations` (how often the agent may ask for its score, 3).
+checkpoints are kept in, `$SILVA_HOME/snapshots/terminal` when left out), `tasks` (a folder of task folders),
+`evaluations` (how often the agent may ask for its score, 3) and `processes` (whether snapshots hold what runs, so that
+sessions run on where one goes back to; needs CRIU and root).
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ from silva.envs.gyms.terminal.verdict import Verdict
 from silva.envs.gyms.terminal.world import State, World, state_at
 from silva.envs.home import home
 from silva.envs.protocol import Capabilities, Evaluation, Observation
+from silva.envs.state import EXACT, FILES
 from silva.errors import MissingError, StoreError, UsageError
+from silva.sandbox.capabilities import Fidelity
 from silva.tree import Json, Message, Risk, Task, assistant, system, tool_result, user
 
 OWN = Path(__file__).with_name("tasks")
@@ -46,12 +49,19 @@ class Terminal:
     place: ClassVar[Path] = OWN
 
     def __init__(
-        self, *, backend: str = "namespaces", snapshots: str = "", tasks: str = "", evaluations: int = 3
+        self,
+        *,
+        backend: str = "namespaces",
+        snapshots: str = "",
+        tasks: str = "",
+        evaluations: int = 3,
+        processes: bool = False,
     ) -> None:
         self._backend = backend
         self._snapshots = Path(snapshots).expanduser().absolute() if snapshots else home() / "snapshots" / "terminal"
         self._tasks = Path(tasks).expanduser().resolve() if tasks else self.place
         self._evaluations = evaluations
+        self._processes = processes
         self._world: World | None = None
         self._borrowed = False
 
@@ -80,12 +90,12 @@ class Terminal:
 
         Raises:
             UsageError: there is no such task, or it cannot be played without docker.
-            MissingError: there can be no sandbox of that kind here.
+            MissingError: there can be no sandbox of that kind here, or what runs cannot be kept and is to be.
         """
         await self._leave()
         folder = str(task.data.get("folder", ""))
         found = self._find(task.id, folder)
-        self._world = await World.build(await self._ground(), found)
+        self._world = await World.build(await self._ground(), found, processes=self._processes)
         self._begin(found, State(task=task.id, folder=folder, backend=self._backend))
         places = self._world.places
         words = f"{places.text(found.instruction).strip()}\n\nYou start in {places.named(places.folder)}."
@@ -147,7 +157,8 @@ class Terminal:
         return await world.keep(msgspec.structs.replace(self._state, shells=world.shell_states()))
 
     async def restore(self, snapshot: str) -> None:
-        """Make everything what it was at a snapshot. Sessions begin anew where they were; the next answer says so.
+        """Make everything what it was at a snapshot. Sessions that it holds run on; others begin anew where they were,
+        and the next answer says so.
 
         Raises:
             UsageError: the snapshot is gone, damaged or of another backend; what is played now is left as it is.
@@ -158,7 +169,7 @@ class Terminal:
             raise UsageError(f"snapshot {snapshot} is of the backend {state.backend}: open the environment with it")
         found = self._find(state.task, state.folder)
         try:
-            world = await World.at(backend, found, snapshot)
+            world = await World.at(backend, found, state, snapshot, self._processes)
         except StoreError as error:
             raise UsageError(str(error)) from error
         if self._world is not None:
@@ -166,6 +177,12 @@ class Terminal:
         self._world = world
         self._begin(found, msgspec.structs.replace(state, shells=()))
         self._news = await self._anew(state)
+
+    async def fidelity(self, snapshot: str) -> str:
+        """What coming back to a snapshot brings back: exact where it holds what ran."""
+        store = getattr(await self._ground(), "snapshots", None)
+        kept = None if store is None else await asyncio.to_thread(store.find, snapshot)
+        return EXACT if kept is not None and kept.fidelity == Fidelity.EXACT else FILES
 
     async def close(self) -> None:
         """Destroy the sandbox; snapshots stay."""
@@ -183,6 +200,11 @@ class Terminal:
     async def _ground(self) -> Any:
         backend = await borrow(self._backend, self._snapshots, self) if not self._borrowed else self._ground_held
         self._borrowed, self._ground_held = True, backend
+        if self._processes:
+            reached = await asyncio.to_thread(backend.capabilities)
+            if reached.fidelity != Fidelity.EXACT:
+                why = "; ".join(reached.notes) or f"backend {backend.name} keeps files alone"
+                raise MissingError(f"terminal: processes=true: what runs cannot be kept here: {why}")
         return backend
 
     async def _leave(self) -> None:
@@ -211,13 +233,17 @@ class Terminal:
         """Open the sessions of a snapshot again; what to say of it, "" where there were none."""
         said: list[str] = []
         for each in state.shells:
+            if each.name in self._here.shells:
+                continue
             try:
                 await self._here.shell(each.name, each.folder)
             except UsageError:
                 await self._here.shell(each.name)
             ended = f"; it was running `{' '.join(each.running.split())}`, which has ended" if each.running else ""
             said.append(f"{each.name} in {self._here.places.named(each.folder)}{ended}")
-        return f"[the sessions begin anew, without their variables: {', '.join(said)}]" if said else ""
+        lost = getattr(self._here.sandbox, "lost", "")
+        why = f" ({lost})" if lost else ""
+        return f"[the sessions begin anew, without their variables{why}: {', '.join(said)}]" if said else ""
 
     async def _call(self, name: str, parsed: Callable[[], Json]) -> tuple[str, list[Risk]]:
         try:

@@ -2,6 +2,7 @@
 
     start ─▶ bash on a terminal ─▶ run(command) ─▶ wait(seconds) ─▶ output(since) · type(text) · idle · kill
                                         └ it runs on: its end is a mark that bash prints with exit code and folder
+    state() ─▶ ShellState, with a checkpoint ─▶ resumed, where the bash of then runs on
 
 Another mark tells that bash has taken the line: what is typed before, such as Ctrl-C, would take the line away. Marks
 are made of bytes no program prints by chance; they are taken out of what the agent reads.
@@ -17,6 +18,7 @@ import time
 from silva.errors import UsageError
 from silva.sandbox.protocol import Sandbox
 from silva.sandbox.session import Session
+from silva.tree import Record
 
 _LONGEST_LINE = 3500
 """A terminal takes lines of 4,095 bytes; a longer command goes by way of a file."""
@@ -25,6 +27,20 @@ _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\
 _TYPED_AFTER_SECONDS = 0.2
 """Between bash taking a line and the program being there, an interrupt gets lost; nobody types faster than this."""
 KEYS = {"ctrl-c": b"\x03", "ctrl-d": b"\x04", "ctrl-z": b"\x1a", "enter": b"\n", "tab": b"\t", "escape": b"\x1b"}
+
+
+class ShellState(Record, frozen=True, kw_only=True):
+    """A shell at a checkpoint. `session`: its terminal's name in the sandbox; `token`: what its marks are made of;
+    `begun`, `read`: where in its output the last command begins, and how far the agent has read."""
+
+    name: str
+    folder: str
+    running: str = ""
+    session: str = ""
+    token: str = ""
+    begun: int = 0
+    read: int = 0
+    code: int | None = None
 
 
 class Shell:
@@ -74,6 +90,27 @@ class Shell:
         shell.code = None
         shell._read = session.position
         return shell
+
+    @classmethod
+    def resumed(cls, state: ShellState, session: Session, sandbox: Sandbox) -> Shell:
+        """The shell of a checkpoint whose bash runs on in `session`."""
+        shell = cls(state.name, session, sandbox, state.token)
+        shell.folder, shell.running, shell.code = state.folder, state.running, state.code
+        shell._from, shell._read = state.begun, state.read
+        return shell
+
+    def state(self, folder: str) -> ShellState:
+        """What goes with a checkpoint. `folder`: where it is, as Silva asks for it."""
+        return ShellState(
+            name=self.name,
+            folder=folder,
+            running=self.running,
+            session=self._session.id,
+            token=self._token,
+            begun=self._from,
+            read=self._read,
+            code=self.code,
+        )
 
     @property
     def alive(self) -> bool:

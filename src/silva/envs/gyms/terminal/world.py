@@ -18,7 +18,7 @@ from silva.envs.gyms.terminal import verdict
 from silva.envs.gyms.terminal.dockerfile import Recipe, Refused, recipe
 from silva.envs.gyms.terminal.harbor import HarborFile, HarborTask, lay_out
 from silva.envs.gyms.terminal.places import Places, chosen, relative
-from silva.envs.gyms.terminal.shells import Shell
+from silva.envs.gyms.terminal.shells import Shell, ShellState
 from silva.errors import StoreError, UsageError
 from silva.sandbox.contents import Contents
 from silva.sandbox.layers import Layers, Snapshot
@@ -30,14 +30,6 @@ from silva.tree import Record
 
 _BUILD_SECONDS = 120.0
 VERSION = 1
-
-
-class ShellState(Record, frozen=True, kw_only=True):
-    """A session at a checkpoint: its name, its folder as Silva asks for it, and what it ran."""
-
-    name: str
-    folder: str
-    running: str = ""
 
 
 class State(Record, frozen=True, kw_only=True):
@@ -69,14 +61,14 @@ class World:
         self._resting: set[str] = set()
 
     @classmethod
-    async def build(cls, backend: Backend, task: HarborTask) -> World:
-        """A task's sandbox as its Dockerfile says.
+    async def build(cls, backend: Backend, task: HarborTask, *, processes: bool = False) -> World:
+        """A task's sandbox as its Dockerfile says; `processes`: its checkpoints are to hold what runs.
 
         Raises:
             Refused: it cannot be made without docker, or a step of it fails.
         """
         made = recipe(task)
-        sandbox = await backend.create(Spec(limits=_limits(task), variables=made.variables))
+        sandbox = await backend.create(_spec(task, made, processes))
         try:
             world = cls(backend, sandbox, task, made, await Places.of(task.name, made, sandbox))
             await world._carry_out()
@@ -86,20 +78,25 @@ class World:
         return world
 
     @classmethod
-    async def at(cls, backend: Backend, task: HarborTask, checkpoint: str) -> World:
-        """A task's sandbox as it was at a checkpoint.
+    async def at(cls, backend: Backend, task: HarborTask, state: State, checkpoint: str, processes: bool) -> World:
+        """A task's sandbox as it was at a checkpoint, with the shells that run on from there.
 
         Raises:
             StoreError: the checkpoint is gone or damaged.
         """
         made = recipe(task)
-        sandbox = await backend.create(Spec(limits=_limits(task), variables=made.variables), at=checkpoint)
+        sandbox = await backend.create(_spec(task, made, processes), at=checkpoint)
         try:
             world = cls(backend, sandbox, task, made, await Places.of(task.name, made, sandbox))
         except BaseException:
             await sandbox.destroy()
             raise
         world._resting = _layers(backend, checkpoint)
+        running = getattr(sandbox, "sessions", {})
+        for each in state.shells:
+            if each.session in running:
+                seen = msgspec.structs.replace(each, folder=world.places.named(each.folder))
+                world.shells[each.name] = Shell.resumed(seen, running[each.session], sandbox)
         return world
 
     async def shell(self, name: str, folder: str = "") -> Shell:
@@ -118,14 +115,13 @@ class World:
         """What the tests say of it as it is now. Raises NoReward."""
         checkpoint = await self.sandbox.checkpoint("before the tests")
         self._judged.append(checkpoint)
-        return await verdict.judge(self.backend, self.sandbox.spec, checkpoint, self.task, self.places)
+        spec = msgspec.structs.replace(self.sandbox.spec, processes=False)
+        return await verdict.judge(self.backend, spec, checkpoint, self.task, self.places)
 
     def shell_states(self) -> tuple[ShellState, ...]:
         """The sessions that are alive."""
         return tuple(
-            ShellState(name=name, folder=self.places.asked(shell.folder or "."), running=shell.running)
-            for name, shell in self.shells.items()
-            if shell.alive
+            shell.state(self.places.asked(shell.folder or ".")) for shell in self.shells.values() if shell.alive
         )
 
     async def keep(self, state: State) -> str:
@@ -227,6 +223,10 @@ def _let_go(backend: Backend, checkpoint: str, resting: set[str]) -> None:
             aside = away(going, store.folder)
         if aside is not None:
             remove(aside)
+
+
+def _spec(task: HarborTask, made: Recipe, processes: bool) -> Spec:
+    return Spec(limits=_limits(task), variables=made.variables, processes=processes)
 
 
 def _limits(task: HarborTask) -> Limits:
