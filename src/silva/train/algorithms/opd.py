@@ -42,8 +42,8 @@ class OPD:
     """`importance`: weigh by how much likelier an id is now than when it was drawn; False asks for no logprobs of the
     sampler and takes the ids as drawn by the present policy. `ratio`, `clip_low` and `clip_high` are for
     `policy_gradient` (clips None: no bound), `estimator` and `truncate` (cap on the weight, None: no cap) for `direct`,
-    `tail` for `forward_kl` and `reverse_kl`, which need no weight. `constant`: tokens that `normalise: constant` divides
-    by."""
+    `tail` for `forward_kl` and `reverse_kl`, which need no weight. `constant`: tokens that `normalise: constant`
+    divides by."""
 
     name: ClassVar[str] = "opd"
     form: Literal["policy_gradient", "direct", "forward_kl", "reverse_kl"] = "policy_gradient"
