@@ -19,6 +19,10 @@ def console(
     users: Annotated[
         Path | None, typer.Option(help="YAML file of people, roles and hashed tokens; you alone if none.")
     ] = None,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(help="Keep your token in this file, so that a console started again takes the same; made if new."),
+    ] = None,
     datasets: Annotated[Path, typer.Option(help="Folder that data sets are saved in.")] = Path("datasets"),
     trail: Annotated[Path | None, typer.Option(help="File of who did what; under SILVA_HOME if none.")] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
@@ -44,7 +48,9 @@ def console(
 
     if users is None and not is_loopback(host):
         raise UsageError(f"serving on {host} lets other machines in: say who may come with --users FILE")
-    people, token = (read_users(users), "") if users is not None else one_user()
+    if users is not None and token_file is not None:
+        raise UsageError("--token-file is for you alone: with --users each has a token of their own")
+    people, token = (read_users(users), "") if users is not None else one_user(token_file)
 
     def announce(address: str) -> None:
         where = f"{address}/?token={token}" if token else address

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import getpass
 import hashlib
+import os
+import re
 import secrets
 import socket
 from collections.abc import Callable
@@ -17,6 +19,8 @@ from silva.console.reading import Reading
 from silva.console.trail import Trail
 from silva.console.users import User, Users, hashed
 from silva.envs.home import home
+from silva.errors import UsageError
+from silva.models.serving.admin import write_secret
 from silva.models.serving.server import server_config, url_of
 
 
@@ -44,14 +48,35 @@ def trail_of(location: str) -> Path:
     return home() / "console" / f"{hashlib.sha256(where.encode()).hexdigest()[:16]}.jsonl"
 
 
-def one_user() -> tuple[Users, str]:
-    """A token drawn now, for whoever starts the console."""
-    token = secrets.token_urlsafe(24)
+def one_user(kept: Path | None = None) -> tuple[Users, str]:
+    """A token for whoever starts the console: that of the file `kept`, or drawn now and written there.
+
+    Raises:
+        UsageError: the file cannot be read or written, others can read it, or it holds no token.
+    """
+    token = _kept_token(kept) if kept is not None else secrets.token_urlsafe(24)
     try:
         name = getpass.getuser()
     except (KeyError, OSError):
         name = "somebody"
     return Users((User(name=name, role="admin", hash=hashed(token)),)), token
+
+
+def _kept_token(file: Path) -> str:
+    try:
+        with file.open(encoding="utf-8") as opened:
+            mode, token = os.fstat(opened.fileno()).st_mode, opened.read(1024).strip()
+    except FileNotFoundError:
+        token = secrets.token_urlsafe(24)
+        write_secret(file, token)
+        return token
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"--token-file {file} cannot be read: {error}") from error
+    if mode & 0o077:
+        raise UsageError(f"--token-file {file} can be read by others: chmod 600 it, or name another file")
+    if not re.fullmatch(r"[A-Za-z0-9_-]{16,256}", token):
+        raise UsageError(f"--token-file {file} holds no token (16 or more letters, digits, - and _): remove it")
+    return token
 
 
 def serve_console(
