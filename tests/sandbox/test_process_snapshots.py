@@ -127,6 +127,36 @@ async def test_a_checkpoint_of_a_branch_on_layers_and_shared_memory(backend: Nam
     assert await says(again, "cat <&7; cat /dev/shm/m given", "given\r\nmem\r\ngiven")
 
 
+WATCHING = """
+import ctypes, fcntl, os
+held = open("/workspace/held", "w"); fcntl.flock(held, fcntl.LOCK_EX)
+watch = ctypes.CDLL(None)
+fd = watch.inotify_init1(os.O_NONBLOCK); print("watch", watch.inotify_add_watch(fd, b"/home/agent/seen", 2) > 0)
+def news():
+    try: return len(os.read(fd, 4096)) > 0
+    except BlockingIOError: return False
+"""
+
+
+@CRIU
+async def test_watched_files_and_locks_are_taken_along_further_and_further_down(backend: Namespaces) -> None:
+    sandbox = await backend.create(ALIVE)
+    await sandbox.put(WATCHING.encode(), "/tmp/watching.py")
+    await sandbox.exec("echo 0 > /home/agent/seen")
+    session = await sandbox.session(["python3", "-iq", "/tmp/watching.py"])
+    assert await session.until(b"watch True", within=60) and await session.until(b">>> ", within=60)
+    branch = sandbox
+    for _ in range(3):  # from the first branch on, the files lie on layers
+        kept = backend.snapshots.find(await branch.checkpoint())
+        assert (kept.fidelity, kept.note) == ("exact", "")
+        (branch,) = await branch.fork(kept.id)
+        again = branch.sessions[session.id]
+        assert await says(again, "print('news', news())", "news False")
+        await branch.exec("echo more >> /home/agent/seen")
+        assert await says(again, "print('news', news())", "news True")
+        assert (await branch.exec("flock -n /workspace/held true")).code == 1, "it is locked"
+
+
 @CRIU
 async def test_what_is_printed_meanwhile_is_neither_lost_nor_doubled(backend: Namespaces) -> None:
     sandbox = await backend.create(ALIVE)

@@ -118,6 +118,8 @@ def written(first: int, about: About, folder: Path, top: Path, copy: Path, cache
     words += ["--link-remap", "--ghost-limit", _GHOSTS, "--action-script", hook(), *_COMMON]
     for path in about.mounts:
         words += ["--external", f"mnt[{path}]:{_key(path)}"]
+    for path in _WRITTEN:  # a watched file of an overlay has no handle: it is looked for by its number
+        words += ["--irmap-scan-path", path]
     variables = {"PATH": _PATH, "SILVA_TOP": str(top), "SILVA_COPY": str(copy)}
     return {"program": program(), "arguments": words, "variables": variables, "cache": str(cache), "as": seen}
 
@@ -192,5 +194,5 @@ def _source(path: str, sources: dict[str, str]) -> str:
     return path  # of the machine: the same here as there
 
 
-_COMMON = ("--manage-cgroups=ignore", "--empty-ns", "net", "--tcp-established", "-v1")
+_COMMON = ("--manage-cgroups=ignore", "--empty-ns", "net", "--tcp-established", "--file-locks", "-v1")
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

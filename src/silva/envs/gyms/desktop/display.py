@@ -1,6 +1,7 @@
 """Display: one desktop in one sandbox, and the way to the program inside that holds it.
 
     Display.start ─▶ sandbox, no network ─▶ a socket listening on its loopback ─▶ inside/driver.py connects ─▶ ask … end
+                                                       keep: it parts, checkpoint, it connects again ◀┘
 
 What comes over that socket is believed as little as anything from a sandbox: it is bounded, and decoded into records.
 """
@@ -9,6 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hmac
+import secrets
+import socket
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -21,6 +25,7 @@ from silva.errors import SilvaError
 from silva.sandbox.limits import MIB, Limits
 from silva.sandbox.namespaces import Namespaces
 from silva.sandbox.protocol import Spec
+from silva.sandbox.session import Session
 from silva.sandbox.spawner import SandboxGone
 from silva.tree import Record
 
@@ -31,6 +36,7 @@ SITES_PORT = 8001
 _DRIVER_PORT = 7001
 _START_SECONDS = 120.0
 _ANSWER_SECONDS = 40.0
+_PROOF_SECONDS = 5.0
 _MOST_BYTES = 64 << 20
 _FOREVER = 10.0**9
 _SETTINGS = ("X11", "chromium", "dbus-1", "gtk-3.0", "libreoffice", "mime.types", "xdg")
@@ -104,21 +110,36 @@ class Display:
         sandbox: what it runs in.
         opened: the watched files that were opened so far.
         ended: applications that have ended and were not told of yet.
+        key: by which what drives it is known again after a checkpoint of all that runs.
+        resumed: whether it runs on from a checkpoint, with its applications.
+        lost: why it does not, where that was asked for.
     """
 
-    def __init__(self, sandbox: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(self, sandbox: Any, key: str = "") -> None:
         self.sandbox = sandbox
         self.opened: set[str] = set()
         self.ended: list[Ended] = []
-        self._reader = reader
-        self._writer = writer
-        self._running: asyncio.Task[Any]
+        self.key = key or secrets.token_hex(32)
+        self.resumed = False
+        self.lost = ""
+        self._reader: asyncio.StreamReader
+        self._writer: asyncio.StreamWriter
+        self._running: asyncio.Task[str]
         self._asking = asyncio.Lock()
         self._gone = ""
 
     @classmethod
     async def start(
-        cls, backend: Namespaces, *, label: str, width: int, height: int, at: str = "", files: dict[str, bytes]
+        cls,
+        backend: Namespaces,
+        *,
+        label: str,
+        width: int,
+        height: int,
+        files: dict[str, bytes],
+        at: str = "",
+        key: str = "",
+        processes: bool = False,
     ) -> Display:
         """Start a desktop of `width` by `height` pixels, without applications.
 
@@ -127,46 +148,102 @@ class Display:
             label: what it is called in a list of desktops.
             width: in pixels.
             height: in pixels.
-            at: a checkpoint that its files begin at.
             files: what lies in it at first, by path; with `at` they are there already.
+            at: a checkpoint that its files begin at; where it holds what ran, and `processes`, all of it runs on.
+            key: of the desktop that was kept there.
+            processes: whether checkpoints are to hold what runs.
 
         Raises:
             DesktopGone: it does not come up; the line says what does not.
             StoreError: the checkpoint is gone or damaged.
         """
-        sandbox = await backend.create(Spec(limits=LIMITS, mounts=_mounts()), at=at)
+        sandbox = await backend.create(Spec(limits=LIMITS, mounts=_mounts(), processes=processes), at=at)
         try:
+            display = cls(sandbox, key)
+            display.lost = sandbox.lost
+            if sandbox.sessions:  # of a sandbox just made: they run on
+                return await display._taken_up()
             if not at:
                 for path, content in {**SETTINGS, **files}.items():
                     await sandbox.put(content, path)
-            return await cls._started(sandbox, f"silva:{sandbox.id}:{label}", width, height)
+            return await display._started(f"silva:{sandbox.id}:{label}", width, height)
         except BaseException:
             await sandbox.destroy()
             raise
 
-    @classmethod
-    async def _started(cls, sandbox: Any, name: str, width: int, height: int) -> Display:
+    async def _started(self, name: str, width: int, height: int) -> Display:
         words = [PYTHON, "-s", "-B", f"{INSIDE}/driver.py", name, str(_DRIVER_PORT), str(width), str(height)]
-        with await sandbox.listen(_DRIVER_PORT) as door:
+        with await self.sandbox.listen(_DRIVER_PORT) as door:
             door.setblocking(False)
-            running = asyncio.ensure_future(
-                sandbox.exec(words, seconds=_FOREVER, folder=HOME, variables={"PYTHONPATH": PACKAGES})
-            )
-            accepting = asyncio.ensure_future(asyncio.get_running_loop().sock_accept(door))
-            await asyncio.wait({running, accepting}, timeout=_START_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            if not accepting.done():
-                accepting.cancel()
-                raise DesktopGone(f"the desktop did not start: {await _complaint(running)}")
-            channel, _ = accepting.result()
-        reader, writer = await asyncio.open_connection(sock=channel)
-        display = cls(sandbox, reader, writer)
-        display._running = running
+            self._running = asyncio.ensure_future(_ran(self.sandbox, words))
+            await self._accept(door, _START_SECONDS, "did not start")
         try:
-            await display._answer(_START_SECONDS)
+            await self._answer(_START_SECONDS)
         except BaseException:
-            await display.end()
+            await self.end()
             raise
-        return display
+        return self
+
+    async def _taken_up(self) -> Display:
+        session = next(iter(self.sandbox.sessions.values()))
+        self._running = asyncio.ensure_future(_over(session))
+        self.resumed, self._starting = True, False
+        await self._met_again()
+        return self
+
+    async def _accept(self, door: socket.socket, seconds: float, failure: str) -> None:
+        accepting = asyncio.ensure_future(asyncio.get_running_loop().sock_accept(door))
+        await asyncio.wait({self._running, accepting}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if not accepting.done():
+            accepting.cancel()
+            self._gone = f"the desktop {failure}: {await _complaint(self._running)}"
+            raise DesktopGone(self._gone)
+        channel, _ = accepting.result()
+        self._reader, self._writer = await asyncio.open_connection(sock=channel)
+
+    async def keep(self, label: str) -> str:
+        """Take a checkpoint, of all that runs where that was asked for; its id. A desktop that does not come back from
+        it has ended, as the next request is told."""
+        if not self.sandbox.spec.processes or self._gone:
+            return await self.sandbox.checkpoint(label)
+        async with self._asking:
+            with contextlib.suppress(DesktopGone):
+                await self._say({"do": "part", "key": self.key}, _ANSWER_SECONDS)
+                await self._answer(_ANSWER_SECONDS)
+                self._writer.close()
+            try:
+                return await self.sandbox.checkpoint(label)
+            finally:
+                if not self._gone:
+                    with contextlib.suppress(DesktopGone):
+                        await self._met_again()
+
+    async def _met_again(self) -> None:
+        """Have the driver connect again. Others inside may connect as well: it is the one that knows the key."""
+        until = asyncio.get_running_loop().time() + _START_SECONDS
+        try:
+            with await self.sandbox.listen(_DRIVER_PORT) as door:
+                door.setblocking(False)
+                while True:
+                    left = until - asyncio.get_running_loop().time()
+                    await self._accept(door, left, "did not come back")
+                    if await self._proved():
+                        return
+                    self._writer.close()
+        except SilvaError as error:
+            self._gone = self._gone or f"the desktop did not come back: {error}"
+            raise DesktopGone(self._gone) from error
+
+    async def _proved(self) -> bool:
+        challenge = secrets.token_hex(32)
+        expected = hmac.new(bytes.fromhex(self.key), challenge.encode(), "sha256").hexdigest()
+        try:
+            await self._say({"challenge": challenge}, _PROOF_SECONDS)
+            said = await self._answer(_PROOF_SECONDS)
+        except DesktopGone:
+            self._gone = ""
+            return False
+        return hmac.compare_digest(said.output, expected)
 
     @property
     def alive(self) -> bool:
@@ -182,13 +259,16 @@ class Display:
         async with self._asking:
             if self._gone:
                 raise DesktopGone(self._gone)
-            body = msgspec.json.encode({"do": do, **arguments})
-            try:
-                self._writer.write(len(body).to_bytes(4, "big") + body)
-                await asyncio.wait_for(self._writer.drain(), within)
-            except (OSError, TimeoutError):
-                await self._lost()
+            await self._say({"do": do, **arguments}, within)
             return await self._answer(within)
+
+    async def _say(self, message: dict[str, Any], within: float) -> None:
+        body = msgspec.json.encode(message)
+        try:
+            self._writer.write(len(body).to_bytes(4, "big") + body)
+            await asyncio.wait_for(self._writer.drain(), within)
+        except (OSError, TimeoutError):
+            await self._lost()
 
     async def open(self, launch: Launch, seconds: float = 120.0) -> None:
         """Start an application and wait for its window.
@@ -225,7 +305,8 @@ class Display:
     async def end(self) -> None:
         """End the desktop and its sandbox."""
         self._gone = self._gone or "the desktop was ended"
-        self._writer.close()
+        with contextlib.suppress(AttributeError):  # it never connected
+            self._writer.close()
         await self.sandbox.destroy()
         with contextlib.suppress(SilvaError, asyncio.CancelledError):
             await self._running
@@ -260,17 +341,35 @@ class Display:
         raise DesktopGone(self._gone)
 
 
-async def _complaint(running: asyncio.Task[Any]) -> str:
+async def _ran(sandbox: Any, words: list[str]) -> str:
+    """Run the driver to its end; why it ended. In a session, of which a checkpoint can take it, where it is to."""
+    variables = {"PYTHONPATH": PACKAGES}
+    if sandbox.spec.processes:
+        return await _over(await sandbox.session(words, folder=HOME, variables=variables))
+    done = await sandbox.exec(words, seconds=_FOREVER, folder=HOME, variables=variables)
+    return done.reason or _last(done.stderr, done.code)
+
+
+async def _over(session: Session) -> str:
+    while not await session.ended(_FOREVER):
+        pass
+    return _last(session.read(0)[0], session.code)
+
+
+def _last(said: bytes, code: int | None) -> str:
+    lines = said.decode(errors="replace").strip().splitlines()
+    return lines[-1][:300] if lines else f"its program ended with exit code {code}"
+
+
+async def _complaint(running: asyncio.Task[str]) -> str:
     """Why the driver has ended, as far as it can be told."""
     await asyncio.wait({running}, timeout=3.0)
     if not running.done():
         return "it does not answer"
     try:
-        done = running.result()
+        return running.result()
     except (SandboxGone, SilvaError) as error:
         return str(error)
-    lines = done.stderr.decode(errors="replace").strip().splitlines()
-    return done.reason or (lines[-1][:300] if lines else f"its program ended with exit code {done.code}")
 
 
 def _mounts() -> dict[Path, str]:

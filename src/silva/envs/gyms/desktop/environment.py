@@ -4,7 +4,8 @@
 
 Options: `observation` (screenshot, a11y_tree or screenshot_a11y_tree, as OSWorld names them), `width` and `height` of
 the screen in pixels, `shrink` (2: screenshots of half the size), `code_seconds` (how long a piece of code may take),
-`pause` (seconds of stillness that end the wait after an action), and `snapshots` (where checkpoints are kept).
+`pause` (seconds of stillness that end the wait after an action), `snapshots` (where checkpoints are kept), and
+`processes` (whether snapshots hold what runs, so that windows are what they were; needs CRIU and root).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from silva.envs.gyms.desktop.showing import Shown, answers, crashes, rules, show
 from silva.envs.gyms.desktop.task import DesktopTask
 from silva.envs.gyms.desktop.tasks import TASKS
 from silva.envs.gyms.desktop.world import State, World, state_at, unnoticed
-from silva.envs.gyms.terminal.backend import borrow, give_back
+from silva.envs.gyms.terminal.backend import borrow, fidelity_of, give_back, must_keep_processes
 from silva.envs.home import home
 from silva.envs.protocol import Capabilities, Evaluation, Observation
 from silva.errors import SilvaError, StoreError, UsageError
@@ -56,6 +57,7 @@ class Desktop:
         code_seconds: float = 20.0,
         pause: float = 0.25,
         snapshots: str = "",
+        processes: bool = False,
     ) -> None:
         if observation not in OBSERVATIONS:
             raise UsageError(f"option observation: {observation!r} is none of {', '.join(OBSERVATIONS)}")
@@ -70,6 +72,7 @@ class Desktop:
         self._size = int(width), int(height)
         self._code_seconds = code_seconds
         self._pause = pause
+        self._processes = processes
         self._snapshots = Path(snapshots).expanduser().absolute() if snapshots else home() / "snapshots" / NAME
         self._world: World | None = None
         self._backend: Any = None
@@ -88,13 +91,13 @@ class Desktop:
 
         Raises:
             UsageError: there is no such task.
-            MissingError: there can be no sandbox here.
+            MissingError: there can be no sandbox here, or what runs cannot be kept and is to be.
             DesktopGone: the desktop, or an application, does not come up.
         """
         await self._leave()
         found = _find(task.id)
         backend = await self._ground()
-        self._world = await World.begin(found, backend, *self._size)
+        self._world = await World.begin(found, backend, *self._size, processes=self._processes)
         self._begin(State(task=found.name))
         first = self._shown(await self._look(), found.wish)
         return Observation(
@@ -149,15 +152,17 @@ class Desktop:
         return assistant("", call("fail", {}))
 
     async def snapshot(self) -> str:
-        """Keep the files and what the sites were asked, for good; the id to come back to them.
+        """Keep the files and what the sites were asked, for good, and with `processes` what runs; the id to come back.
 
         Raises:
             UsageError: no task is being played.
+            DesktopGone: the desktop has ended by it.
         """
-        return await self._here.keep(self._state)
+        return await self._here.keep(msgspec.structs.replace(self._state, played=self._played))
 
     async def restore(self, snapshot: str) -> None:
-        """Make files and sites what they were at a snapshot. Applications start anew; the next answer says so.
+        """Make everything what it was at a snapshot. Where it does not hold what ran, files and sites are what they
+        were, applications start anew, and the next answer says so.
 
         Raises:
             UsageError: the snapshot is gone or damaged, or not of this gym; what is played now is left as it is.
@@ -166,14 +171,25 @@ class Desktop:
         state = await asyncio.to_thread(state_at, backend, snapshot)
         found = _find(state.task)
         try:
-            world = await World.begin(found, backend, *self._size, at=snapshot, state=state)
+            world = await World.begin(found, backend, *self._size, at=snapshot, state=state, processes=self._processes)
         except (StoreError, DesktopGone) as error:
             raise UsageError(str(error)) from error
         if self._world is not None:
             await self._world.end()
         self._world = world
-        self._begin(state, anew=True)
-        self._news = "[the desktop was started anew: files are as they were, windows as at the beginning of the task]"
+        resumed = world.display.resumed
+        self._begin(state, anew=not resumed)
+        if resumed:
+            self._played = state.played
+            return
+        why = f" ({world.display.lost})" if world.display.lost else ""
+        self._news = (
+            f"[the desktop was started anew{why}: files are as they were, windows as at the beginning of the task]"
+        )
+
+    async def fidelity(self, snapshot: str) -> str:
+        """What coming back to a snapshot brings back: exact where it holds what ran."""
+        return await fidelity_of(await self._ground(), snapshot)
 
     async def close(self) -> None:
         """End the desktop; snapshots stay."""
@@ -191,6 +207,8 @@ class Desktop:
     async def _ground(self) -> Any:
         if self._backend is None:
             self._backend = await borrow("namespaces", self._snapshots, self)
+        if self._processes:
+            await must_keep_processes(NAME, self._backend)
         return self._backend
 
     async def _leave(self) -> None:

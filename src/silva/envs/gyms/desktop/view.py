@@ -3,8 +3,9 @@
     desktops() ─▶ every running desktop of this user ─▶ View(desktop).app ─▶ /TOKEN/ noVNC's page
                                                             /TOKEN/socket ─▶ its X server's socket, less what acts
 
-A desktop is found by its X server, whose command line bears the sandbox's id, and reached through that process's root:
-no port is opened inside, and the sandbox is not entered.
+A desktop is found by its X server, whose command line bears its task and the id of the sandbox it was started in (a
+branch that runs on from a checkpoint says the same, and is told by where its files lie), and reached through that
+process's root: no port is opened inside, and the sandbox is not entered.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from silva.tree import Record
 
 NOVNC = (Path("/usr/share/novnc"), Path("/usr/share/webapps/novnc"))
 _NAME = re.compile(r"silva:(\w+):([\w-]+)")
+_FILES = re.compile(r"/([0-9a-f]{8})/top/")
 _VNC = "tmp/.desktop/vnc"
 _MOST_MESSAGE = 1 << 20
 _PAGE = "vnc_lite.html"
@@ -163,6 +165,7 @@ def _found() -> Iterator[Seen]:
                 continue
             named = _NAME.fullmatch(words[words.index("-desktop") + 1])
             if named and os.access(place / "root" / _VNC, os.R_OK | os.W_OK):
-                yield Seen(sandbox=named[1], task=named[2], pid=int(place.name))
+                found = _FILES.search((place / "mountinfo").read_text())
+                yield Seen(sandbox=found[1] if found else named[1], task=named[2], pid=int(place.name))
         except (OSError, IndexError):
             continue  # it has ended, or is another user's

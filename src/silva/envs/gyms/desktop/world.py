@@ -2,8 +2,8 @@
 
     World.begin(task) ─▶ Display, sites behind a proxy, applications ─▶ evidence … keep ─▶ id ─▶ World.begin(at=id)
 
-What is kept is files and the requests that sites have answered: sites are asked the same again. What ran is not kept:
-the task's applications are started anew.
+What is kept is files and the requests that sites have answered: sites are asked the same again. What ran is kept where
+that was asked for and can be done; else the task's applications are started anew.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ VERSION = 1
 
 
 class State(Record, frozen=True, kw_only=True):
-    """What goes with a checkpoint's files: which task, how far it was, what was noticed, what the sites were asked."""
+    """What goes with a checkpoint's files: which task, how far it was and the expert, what was noticed, what the sites
+    were asked, and the key of the desktop."""
 
     version: int = VERSION
     gym: str = "desktop"
     task: str
     turns: int = 0
+    played: int = 0
+    key: str = ""
     opened: tuple[str, ...] = ()
     risks: tuple[str, ...] = ()
     visits: tuple[Visit, ...] = ()
@@ -63,15 +66,26 @@ class World:
         *,
         at: str = "",
         state: State | None = None,
+        processes: bool = False,
     ) -> World:
-        """The task's desktop, new, or with the files of a checkpoint and what went with it.
+        """The task's desktop, new, or as it was at a checkpoint (`display.resumed`), or with its files and what went
+        with it.
 
         Raises:
             DesktopGone: it does not come up, or one of its applications does not.
             StoreError: the checkpoint is gone or damaged.
         """
         lying = {} if at else {f"{DOCUMENTS}/{path}": content for path, content in task.files().items()}
-        display = await Display.start(backend, label=task.name, width=width, height=height, at=at, files=lying)
+        display = await Display.start(
+            backend,
+            label=task.name,
+            width=width,
+            height=height,
+            files=lying,
+            at=at,
+            key="" if state is None else state.key,
+            processes=processes,
+        )
         world = cls(task, backend, display, task.sites())
         try:
             await world._open(state)
@@ -89,6 +103,8 @@ class World:
         if self.sites:
             self._proxy = Proxy(await self.display.sandbox.listen(SITES_PORT))
             self._proxy.sites = {host: Logged(host, site, self.visits) for host, site in self.sites.items()}
+        if self.display.resumed:
+            return
         for launch in self.task.launches:
             await self.display.open(launch)
         if self.task.secret:
@@ -102,8 +118,10 @@ class World:
 
     async def keep(self, state: State) -> str:
         """Keep the files and the state for good; the id to come back to them. Raises MissingError."""
-        state = msgspec.structs.replace(state, opened=tuple(sorted(self.display.opened)), visits=tuple(self.visits))
-        return await self.display.sandbox.checkpoint(msgspec.json.encode(state).decode())
+        state = msgspec.structs.replace(
+            state, opened=tuple(sorted(self.display.opened)), visits=tuple(self.visits), key=self.display.key
+        )
+        return await self.display.keep(msgspec.json.encode(state).decode())
 
     async def end(self) -> None:
         """End the desktop; a second call does nothing."""

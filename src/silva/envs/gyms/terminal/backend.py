@@ -1,6 +1,7 @@
 """One sandbox backend for each process, kind and snapshot folder, shared by the environments on one loop.
 
 borrow ─▶ Backend (opened by the first) ─▶ give_back (closed by the last)
+             └ must_keep_processes, fidelity_of: what its checkpoints hold
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ import asyncio
 import os
 from pathlib import Path
 
-from silva.errors import StoreError
+from silva.envs.state import EXACT, FILES
+from silva.errors import MissingError, StoreError
 from silva.sandbox import open_backend
+from silva.sandbox.capabilities import Fidelity
 from silva.sandbox.protocol import Backend
 
 _Key = tuple[int, str, str]
@@ -50,6 +53,21 @@ async def give_back(name: str, snapshots: Path, by: object) -> None:
         opening, users = _open[key]
         if _forget(key, by) and not users:
             await (await opening).close()
+
+
+async def must_keep_processes(gym: str, backend: Backend) -> None:
+    """Raises MissingError: its checkpoints cannot hold what runs; the line says why."""
+    reached = await asyncio.to_thread(backend.capabilities)
+    if reached.fidelity != Fidelity.EXACT:
+        why = "; ".join(reached.notes) or f"backend {backend.name} keeps files alone"
+        raise MissingError(f"{gym}: processes=true: what runs cannot be kept here: {why}")
+
+
+async def fidelity_of(backend: Backend, snapshot: str) -> str:
+    """What coming back to a snapshot brings back: exact where it holds what ran."""
+    store = getattr(backend, "snapshots", None)
+    kept = None if store is None else await asyncio.to_thread(store.find, snapshot)
+    return EXACT if kept is not None and kept.fidelity == Fidelity.EXACT else FILES
 
 
 def _forget(key: _Key, by: object) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from silva.envs.gyms.terminal import documents, editor, expert, harbor
-from silva.envs.gyms.terminal.backend import borrow, give_back
+from silva.envs.gyms.terminal.backend import borrow, fidelity_of, give_back, must_keep_processes
 from silva.envs.gyms.terminal.risks import Trap, risks_of, risks_of_file, traps, worst
 from silva.envs.gyms.terminal.shells import KEYS, Shell
 from silva.envs.gyms.terminal.tools import LONGEST_WAIT, TOOLS, checked
@@ -26,9 +26,7 @@ from silva.envs.gyms.terminal.verdict import Verdict
 from silva.envs.gyms.terminal.world import State, World, state_at
 from silva.envs.home import home
 from silva.envs.protocol import Capabilities, Evaluation, Observation
-from silva.envs.state import EXACT, FILES
 from silva.errors import MissingError, StoreError, UsageError
-from silva.sandbox.capabilities import Fidelity
 from silva.tree import Json, Message, Risk, Task, assistant, system, tool_result, user
 
 OWN = Path(__file__).with_name("tasks")
@@ -180,9 +178,7 @@ class Terminal:
 
     async def fidelity(self, snapshot: str) -> str:
         """What coming back to a snapshot brings back: exact where it holds what ran."""
-        store = getattr(await self._ground(), "snapshots", None)
-        kept = None if store is None else await asyncio.to_thread(store.find, snapshot)
-        return EXACT if kept is not None and kept.fidelity == Fidelity.EXACT else FILES
+        return await fidelity_of(await self._ground(), snapshot)
 
     async def close(self) -> None:
         """Destroy the sandbox; snapshots stay."""
@@ -201,10 +197,7 @@ class Terminal:
         backend = await borrow(self._backend, self._snapshots, self) if not self._borrowed else self._ground_held
         self._borrowed, self._ground_held = True, backend
         if self._processes:
-            reached = await asyncio.to_thread(backend.capabilities)
-            if reached.fidelity != Fidelity.EXACT:
-                why = "; ".join(reached.notes) or f"backend {backend.name} keeps files alone"
-                raise MissingError(f"terminal: processes=true: what runs cannot be kept here: {why}")
+            await must_keep_processes("terminal", backend)
         return backend
 
     async def _leave(self) -> None:

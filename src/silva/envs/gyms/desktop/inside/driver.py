@@ -6,11 +6,16 @@
 
 It connects before anything else runs, so nothing in the sandbox can take its place, and is not dumpable, so nothing can
 read its memory or its files. An agent's code may still kill it: then the desktop has ended, and Silva is told so.
+
+For a checkpoint of all that runs it is asked to part: no connection leads out of the sandbox then. Afterwards, there
+and in every branch, it connects again and proves that it is the one that was told the key.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
+import hmac
 import os
 import shutil
 import signal
@@ -27,6 +32,9 @@ from helper import Helper
 RUNTIME = Path("/tmp/.desktop")
 """Sockets of the desktop: the bus, and `vnc`, where the screen can be looked at."""
 _START_SECONDS = 60.0
+_TRIES = 6000
+_BETWEEN_TRIES = 0.02
+"""Tries are counted, not timed: between a checkpoint and going back to it the clock may have gone on for days."""
 _PR_SET_DUMPABLE = 4
 
 
@@ -203,6 +211,11 @@ def main(name: str, port: int, width: int, height: int) -> int:
         return 1
     wire.send(channel, {"display": os.environ["DISPLAY"]})
     while (asked := wire.receive(channel)) is not None:
+        if asked["do"] == "part":
+            wire.send(channel, {})
+            channel.close()
+            channel = _met_again(port, bytes.fromhex(asked["key"]))
+            continue
         try:
             said, blob = driver.do(asked)
         except Gone as gone:
@@ -210,6 +223,23 @@ def main(name: str, port: int, width: int, height: int) -> int:
             return 1
         wire.send(channel, said, blob)
     return 0
+
+
+def _met_again(port: int, key: bytes) -> socket.socket:
+    """A connection to Silva, which asks for a proof. Raises OSError: there is nobody."""
+    for _ in range(_TRIES):
+        with contextlib.suppress(OSError, ValueError):
+            channel = socket.create_connection(("127.0.0.1", port), timeout=2.0)
+            channel.set_inheritable(False)
+            asked = wire.receive(channel)
+            if asked is not None:
+                wire.send(channel, {"output": hmac.new(key, asked["challenge"].encode(), "sha256").hexdigest()})
+                channel.settimeout(None)
+                channel.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                return channel
+            channel.close()
+        time.sleep(_BETWEEN_TRIES)
+    raise OSError("nobody has asked for this desktop again")
 
 
 if __name__ == "__main__":
