@@ -9,6 +9,7 @@ _NO_DEPS = (
     "platformdirs==4.14.7",
     "typing_extensions==4.16.0",
     "mss==10.2.0",
+    "isal==1.9.1",
     "python3-xlib==0.15",
     "PyMsgBox==2.0.1",
     "pytweening==1.2.0",
