@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from silva.sandbox.contents import Contents
-from silva.sandbox.layers import PLACES, Layer, Layers, digest_of
+from silva.sandbox.layer_digest import Compared, digest_of
+from silva.sandbox.layers import PLACES, Layer, Layers
 from silva.sandbox.limits import Limits, size
 from silva.sandbox.namespaces import Namespaces
 from silva.sandbox.protocol import Spec
@@ -152,6 +154,24 @@ async def test_the_workspaces_own_mode_is_kept(backend: Namespaces) -> None:
     (branch,) = await sandbox.fork(kept)
     for each in (sandbox, branch):
         assert (await each.exec("stat -c %a /workspace /home/agent")).text.split() == ["700", "710"]
+
+
+def test_what_was_compared_is_read_again_only_where_it_was_touched(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    file = tmp_path / "folder" / "file"
+    file.write_bytes(b"kept")
+    digest, compared = digest_of(tmp_path)[0], Compared()
+    assert compared.same(tmp_path, digest) and compared.same(tmp_path, digest)
+    before = file.stat()
+    time.sleep(0.02)  # the kernel's times are coarse
+    file.write_bytes(b"lost")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert not compared.same(tmp_path, digest) and not compared.same(tmp_path, digest)
+    file.write_bytes(b"kept")
+    assert compared.same(tmp_path, digest)
+    time.sleep(0.02)
+    (tmp_path / "folder" / "more").touch()
+    assert not compared.same(tmp_path, digest)
 
 
 def test_sizes() -> None:

@@ -6,14 +6,14 @@
 Several processes may use one folder (`silva.sandbox.sharing`): nothing is removed while another adds or rests on it.
 
 A layer never changes once it is here, so that any number of sandboxes share it: a fork costs two empty folders. Its
-digest covers names, kinds, modes, contents, links and the overlay's own marks, and is compared at every restore.
+digest covers names, kinds, modes, contents, links and the overlay's own marks, and is compared at every restore
+(`silva.sandbox.layer_digest`).
 """
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
-import hashlib
 import os
 import secrets
 import shutil
@@ -26,6 +26,7 @@ from pathlib import Path
 import msgspec
 
 from silva.errors import StoreError
+from silva.sandbox.layer_digest import Compared, digest_of, opaque
 from silva.sandbox.owner import remove, write
 from silva.sandbox.sharing import Removed, Sharing, away
 from silva.sandbox.watch import usage
@@ -89,6 +90,7 @@ class Layers:
         self.stack = folder / "layers"
         self.stack.mkdir(parents=True, exist_ok=True)
         self.sharing = Sharing(folder)
+        self._compared = Compared()
 
     def adopt(
         self,
@@ -137,7 +139,7 @@ class Layers:
             place = self.stack / layer.name
             if not place.is_dir():
                 raise StoreError(f"checkpoint {id} is damaged: its layer {layer.name} is gone")
-            if digest_of(place)[0] != layer.digest:
+            if not self._compared.same(place, layer.digest):
                 raise StoreError(f"checkpoint {id} is damaged: its layer {layer.name} is not what was kept")
         if snapshot.base and not Path(snapshot.base).is_dir():
             raise StoreError(f"checkpoint {id} rests on {snapshot.base}, which is gone")
@@ -277,39 +279,6 @@ def made(path: Path) -> float:
         return float("inf")
 
 
-def digest_of(folder: Path) -> tuple[str, int]:
-    """The digest of a folder's whole content, and the bytes of its files."""
-    found = hashlib.blake2b(digest_size=16)
-    size = 0
-    waiting = [(str(folder), "")]
-    while waiting:
-        place, prefix = waiting.pop()
-        try:
-            with os.scandir(place) as entries:
-                children = sorted(entries, key=lambda entry: entry.name)
-        except PermissionError:
-            found.update(b"unreadable\0")
-            continue
-        for entry in children:
-            about = entry.stat(follow_symlinks=False)
-            name = f"{prefix}/{entry.name}"
-            # All whiteouts of one mount are one file: its mode is nobody's.
-            mode = stat.S_IFMT(about.st_mode) if stat.S_ISCHR(about.st_mode) else about.st_mode
-            found.update(f"{name}\0{mode:o}\0".encode(errors="surrogateescape"))
-            if stat.S_ISDIR(about.st_mode):
-                found.update(b"opaque" if _opaque(entry.path) else b"")
-                waiting.append((entry.path, name))
-            elif stat.S_ISLNK(about.st_mode):
-                found.update(os.fsencode(os.readlink(entry.path)))  # noqa: PTH115 - bytes of any kind
-            elif stat.S_ISREG(about.st_mode):
-                size += about.st_size
-                found.update(f"{about.st_size}\0".encode())
-                _content(entry.path, found)
-            else:
-                found.update(f"{about.st_rdev}\0".encode())
-    return found.hexdigest(), size
-
-
 def flush(folder: Path) -> None:
     """Have the file system that holds a folder written to disk."""
     fd = os.open(folder, os.O_RDONLY)
@@ -317,22 +286,6 @@ def flush(folder: Path) -> None:
         ctypes.CDLL(None).syncfs(fd)
     finally:
         os.close(fd)
-
-
-def _content(path: str, found: hashlib.blake2b) -> None:
-    try:
-        with open(path, "rb") as file:  # noqa: PTH123 - many small ones
-            while part := file.read(1 << 20):
-                found.update(part)
-    except PermissionError:
-        found.update(b"unreadable\0")
-
-
-def _opaque(path: str) -> bool:
-    try:
-        return os.getxattr(path, "user.overlay.opaque") == b"y"
-    except OSError:
-        return False
 
 
 def _copy(source: Path, target: Path) -> None:
@@ -356,9 +309,9 @@ def _lay_over(upper: Path, lower: Path) -> None:
         target = lower / entry.name
         about = entry.stat(follow_symlinks=False)
         if stat.S_ISDIR(about.st_mode):
-            opaque = _opaque(entry.path)
-            if target.is_symlink() or not target.is_dir() or opaque:
-                hidden = opaque or os.path.lexists(target)
+            covers = opaque(entry.path)
+            if target.is_symlink() or not target.is_dir() or covers:
+                hidden = covers or os.path.lexists(target)
                 remove_any(target)
                 target.mkdir()
                 if hidden:
