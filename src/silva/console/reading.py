@@ -63,10 +63,11 @@ class Reading:
             found = [figures.overview(forest, run) for run in forest.runs.values()]
         return sorted(found, key=lambda each: (-each["moved"], each["id"]))
 
-    def run(self, id: str) -> dict[str, Any]:
-        """One run in figures."""
+    def run(self, id: str, brief: bool = False) -> dict[str, Any]:
+        """One run in figures; `brief`: its line of the list alone."""
         with self.watch.lock:
-            return figures.detail(self.watch.forest, self._run(id))
+            told = figures.overview if brief else figures.detail
+            return told(self.watch.forest, self._run(id))
 
     def attempts(
         self,

@@ -57,7 +57,7 @@ def questions(reading: Reading, orders: Orders, trail: Trail) -> dict[str, Quest
 
     return {
         "runs": Question("viewer", lambda query: {"runs": reading.runs()}),
-        "run": Question("viewer", lambda query: reading.run(_needed(query, "run"))),
+        "run": Question("viewer", lambda query: reading.run(_needed(query, "run"), "brief" in query)),
         "attempts": Question("viewer", attempts),
         "walk": Question("viewer", lambda query: reading.walk(**place(query), after=query.get("after", ""))),
         "nodes": Question("viewer", lambda query: {"nodes": reading.nodes(_needed(query, "tree"), ids(query))}),

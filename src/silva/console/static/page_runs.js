@@ -36,13 +36,14 @@ export async function runs(place, { query }, app) {
       h("td", { class: "soft" }, ago(run.moved)));
   }
   const draw = calmly(() => put(body, shown().map(line)));
-  let unfolded = false;
+  let unfolded = false, plotted = null, plot = null;
+  const safety = (points) => { if (points !== plotted) { plotted = points; plot = scatter(points); } return plot; };
   const drawSide = calmly(() => {
     if (!detail) { put(side, h("p", { class: "soft" }, rows.length ? "Choose a run." : "No run yet: silva rollout makes one.")); return; }
     put(side, h("h2", {}, detail.id),
       h("dl", { class: "facts" }, [["Environments", detail.envs.join(", ")], ["Model", detail.model], ["Agent", detail.agent], ["Started", clock(detail.started)], ["Ended", detail.finished ? clock(detail.finished) : "not yet"], ["Turns", count(detail.turns)], ["Mean score", decimal(detail.score, 3)], ["Code", detail.code]].map(([name, value]) => [h("dt", {}, name), h("dd", {}, value || "–")])),
       h("h2", {}, "Safety against completion"),
-      detail.scatter.length ? scatter(detail.scatter) : h("p", { class: "soft" }, "No attempt was judged on both."),
+      detail.scatter.length ? safety(detail.scatter) : h("p", { class: "soft" }, "No attempt was judged on both."),
       h("h2", {}, "Failures"),
       detail.causes.length ? h("table", {}, h("tbody", {}, detail.causes.map((cause) => h("tr", {}, h("td", {}, cause.boundary), h("td", {}, cause.code), h("td", { class: "num" }, cause.count))))) : h("p", { class: "soft" }, "None."),
       h("details", { open: unfolded, ontoggle: (event) => { unfolded = event.target.open; } }, h("summary", {}, "Configuration"), h("pre", {}, JSON.stringify(detail.config, null, 1))));
@@ -60,19 +61,24 @@ export async function runs(place, { query }, app) {
   draw(); drawSide();
   if (chosen) await choose(chosen);
 
+  // A run that moves all the time is told in its few figures often, and seldom with its plot and failures.
   const fetchChanged = new Set();
   const update = seldom(tried(async () => {
     const names = [...fetchChanged];
     fetchChanged.clear();
     if (names.length > 3 || names.some((name) => !rows.some((run) => run.id === name))) rows = (await ask("runs")).runs;
     else for (const name of names) {
-      const fresh = await ask("run", { run: name });
+      const fresh = await ask("run", { run: name, brief: 1 });
       rows = rows.map((run) => run.id === name ? fresh : run);
-      if (name === chosen) { detail = fresh; drawSide(); }
+      if (name === chosen && detail?.id === name) { detail = { ...detail, ...fresh }; drawSide(); }
     }
     draw();
-  }), 200);
+  }), 100);
+  const whole = seldom(tried(async () => {
+    const name = chosen, fresh = await ask("run", { run: name });
+    if (name === chosen) { detail = fresh; drawSide(); }
+  }), 2000);
   const again = tried(async () => { rows = (await ask("runs")).runs; draw(); if (chosen) await choose(chosen); });
-  const stop = listen({ run: "*" }, { state: app.live, again, told: (news) => { for (const name of news.runs ?? []) fetchChanged.add(name); if (fetchChanged.size) update(); } });
+  const stop = listen({ run: "*" }, { state: app.live, again, told: (news) => { for (const name of news.runs ?? []) fetchChanged.add(name); if (fetchChanged.has(chosen)) whole(); if (fetchChanged.size) update(); } });
   return { close: stop, keys: { j: () => move(1), k: () => move(-1), Enter: () => chosen && app.go(`#/run/${encodeURIComponent(chosen)}`), o: () => chosen && app.go(`#/run/${encodeURIComponent(chosen)}`), g: () => move(-1e6), G: () => move(1e6) } };
 }
