@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from console_browser import Browser
+from console_browser import Browser, Watched
 from console_world import LONG_TURNS, RUN, WATCHED, make_lake
 
 from report import Measurement, arguments, hand_in, load
@@ -105,18 +105,18 @@ def measure_live(live: int, seconds: float, minutes: float) -> dict[str, Any]:
                 if run.poll() is not None or time.monotonic() > deadline:
                     raise RuntimeError((folder / "engine.log").read_text()[-2000:])
                 time.sleep(1)
-            with served(folder / "lake", folder) as console, Browser(console.url, console.token) as browser:
+            places = ["runs", f"run/{RUN}/{trajectory_id(RUN, 'shells/0', 0, 0)}"]
+            with (
+                served(folder / "lake", folder) as console,
+                Watched(console.url, console.token, folder, places) as browser,
+            ):
                 return _watch(browser, console, folder, minutes)
         finally:
             run.kill()
             run.wait()
 
 
-def _watch(browser: Browser, console: Served, folder: Path, minutes: float) -> dict[str, Any]:
-    watched = trajectory_id(RUN, "shells/0", 0, 0)
-    runs, run = browser.page("runs"), browser.page(f"run/{RUN}/{watched}")
-    browser.note_counts(runs)
-    browser.note_rows(run)
+def _watch(browser: Watched, console: Served, folder: Path, minutes: float) -> dict[str, Any]:
     process = psutil.Process(console.process.pid)
     began = time.time()
     pause = max(5.0, min(30.0, minutes * 60 / 40))
@@ -124,11 +124,11 @@ def _watch(browser: Browser, console: Served, folder: Path, minutes: float) -> d
     loads: list[float] = []
     processor = sum(process.cpu_times()[:2])
     while time.time() - began < minutes * 60:
-        runs.wait_for_timeout(pause * 1000)
-        samples.append({"at": time.time() - began, **browser.memory([runs, run]), "console": process.memory_info().rss})
+        time.sleep(pause)
+        samples.append({"at": time.time() - began, **browser.memory(), "console": process.memory_info().rss})
         loads.append(os.getloadavg()[0])
     ended = time.time()
-    shown, counts = browser.noted(run), browser.noted(runs)
+    counts, shown = browser.noted()
     told = acknowledged(folder)
     turns = sorted(durable for _, durable in told.values())
     inside = [at for at in turns if began <= at <= ended]

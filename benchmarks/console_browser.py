@@ -2,11 +2,18 @@
 
 A moment counts as seen when the frame that shows it has been made: an observer notes the change, waits for the frame, and
 writes down the browser's clock, which is the machine's.
+
+Whoever steers a browser has it keep the bodies of all it fetched, in the memory of its pages. So that it is the pages'
+memory that is measured, `Watched` is a browser of its own which is let alone but for a look now and then.
 """
 
 from __future__ import annotations
 
 import os
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -87,25 +94,6 @@ class Browser:
         self._browser.close()
         self._playwright.stop()
 
-    def page(self, where: str) -> Any:
-        """A page of the console, shown."""
-        page = self._context.new_page()
-        page.goto(f"{self._url}/#/{where}")
-        page.wait_for_selector("[data-node], tbody tr")
-        return page
-
-    def note_rows(self, page: Any) -> None:
-        """From now on, note when each turn of the list is seen."""
-        page.evaluate(_ROWS)
-
-    def note_counts(self, page: Any) -> None:
-        """From now on, note when the run's number of turns changes."""
-        page.evaluate(_COUNTS)
-
-    def noted(self, page: Any) -> list[tuple[Any, float]]:
-        """What was noted: what, and at which second of the clock."""
-        return [(what, at) for what, at in page.evaluate("window.noted")]
-
     def opening(self, where: str, wanted: str) -> float:
         """Seconds from the navigation of a new page until a frame shows what is wanted."""
         page = self._context.new_page()
@@ -136,15 +124,86 @@ class Browser:
         page.close()
         return took
 
-    def memory(self, pages: list[Any]) -> dict[str, float]:
-        """Bytes of JavaScript heap after a collection, elements of these pages, and bytes that the renderers hold."""
+
+class Watched:
+    """A browser with pages of the console in windows of their own, which runs by itself.
+
+    Args:
+        url: the console's.
+        token: that lets it in.
+        folder: for its profile.
+        pages: what is shown.
+    """
+
+    def __init__(self, url: str, token: str, folder: Path, pages: list[str]) -> None:
+        self._url, self._token, self._places = url, token, pages
+        self._profile = folder / "profile"
+
+    def __enter__(self) -> Watched:
+        from playwright.sync_api import sync_playwright
+
+        switches = ["--headless=new", "--no-sandbox", "--no-first-run", "--remote-debugging-port=0", "--disable-sync"]
+        switches += ["--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows", "--mute-audio"]
+        switches += [f"--user-data-dir={self._profile}", "--window-size=1440,900", f"{self._url}/?token={self._token}"]
+        self._process = subprocess.Popen([CHROMIUM, *switches], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._playwright = sync_playwright().start()
+        told = self._profile / "DevToolsActivePort"
+        until = time.monotonic() + 60
+        while not told.is_file() or not told.read_text():
+            if time.monotonic() > until or self._process.poll() is not None:
+                raise RuntimeError(f"{CHROMIUM} does not start")
+            time.sleep(0.1)
+        self._port = told.read_text().splitlines()[0]
+        with self._attached() as browser:
+            browser.contexts[0].pages[0].wait_for_selector("tbody tr", timeout=PATIENCE)  # its cookie is there
+            session = browser.new_browser_cdp_session()
+            for place in self._places:
+                session.send("Target.createTarget", {"url": f"{self._url}/#/{place}", "newWindow": True})
+            for page, code in zip(self._pages(browser), (_COUNTS, _ROWS), strict=True):
+                page.wait_for_selector("[data-node], tbody tr", timeout=PATIENCE)
+                page.evaluate(code)
+            browser.contexts[0].pages[0].close()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._playwright.stop()
+        self._process.terminate()
+        self._process.wait(30)
+
+    @contextmanager
+    def _attached(self) -> Iterator[Any]:
+        browser = self._playwright.chromium.connect_over_cdp(f"http://127.0.0.1:{self._port}")
+        try:
+            yield browser
+        finally:
+            browser.close()  # lets go of it; it runs on
+
+    def _pages(self, browser: Any) -> list[Any]:
+        """The pages in the order that was given: the runs' counts, then the run's rows."""
+        until = time.monotonic() + 60
+        while time.monotonic() < until:
+            found = {page.url.partition("/#/")[2]: page for page in browser.contexts[0].pages}
+            if all(place in found for place in self._places):
+                return [found[place] for place in self._places]
+            browser.contexts[0].pages[0].wait_for_timeout(100)
+        raise RuntimeError(f"pages are gone: there are {sorted(found)}")
+
+    def noted(self) -> list[list[tuple[Any, float]]]:
+        """What was noted on each page: what, and at which second of the clock."""
+        with self._attached() as browser:
+            return [[(what, at) for what, at in page.evaluate("window.noted")] for page in self._pages(browser)]
+
+    def memory(self) -> dict[str, float]:
+        """Bytes of JavaScript heap after a collection, elements of the pages, and bytes that the renderers hold."""
         heap = nodes = 0.0
-        for page in pages:
-            session = self._context.new_cdp_session(page)
-            session.send("HeapProfiler.collectGarbage")
-            heap += session.send("Runtime.getHeapUsage")["usedSize"]
-            nodes += page.evaluate("document.getElementsByTagName('*').length")
-            session.detach()
+        with self._attached() as browser:
+            for page in self._pages(browser):
+                session = browser.contexts[0].new_cdp_session(page)
+                session.send("HeapProfiler.collectGarbage")
+                heap += session.send("Runtime.getHeapUsage")["usedSize"]
+                nodes += page.evaluate("document.getElementsByTagName('*').length")
+                if page.evaluate("document.hidden"):
+                    raise RuntimeError(f"{page.url} is not seen: it is told nothing")
         return {"heap": heap, "nodes": nodes, "renderers": _renderers()}
 
 

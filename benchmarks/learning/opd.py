@@ -3,8 +3,9 @@
     python benchmarks/learning/opd.py --env reasoning-gym/gcd --policy local --seeds 0 1 2
 
 The teacher is the same base trained on many expert episodes. The student has seen a few, and goes on in stages, twice from the same
-weights: by OPD on episodes of its own that the teacher judges id by id, or by SFT on as many episodes that the teacher played. Both learn
-what the teacher knows and no more: the expert is not asked again. After every stage both are measured. `curve` gives success by episodes since the start; `reach` the episodes after which the teacher's rate less five points is
+weights: by OPD on episodes of its own that the teacher judges id by id, or by SFT on as many episodes that the teacher played. OPD plays
+in small rounds, so that it learns from what it does now. Both learn what the teacher knows and no more: the expert is not asked again.
+After every stage both are measured. `curve` gives success by episodes since the start; `reach` the episodes after which the teacher's rate less five points is
 reached, over all seeds (null: not reached).
 """
 
@@ -40,8 +41,10 @@ def run(seed: Seed) -> list[Row]:
     said = {"teacher": fmean(best.values()), "start": fmean(before.values())}
     for stage, count in enumerate(recipe.opd_stages):
         tasks = experiment.learn[seen : seen + count]
-        attempts = experiment.attempts(f"attempts-{stage}", opd, tasks, 1)
-        opd = experiment.fit(f"opd-{stage}", opd, attempts, OPD, teacher=_teacher(teacher), **recipe.opd)
+        for first in range(0, count, recipe.opd_round):
+            name = f"{stage}-{first}"
+            attempts = experiment.attempts(f"attempts-{name}", opd, tasks[first : first + recipe.opd_round], 1)
+            opd = experiment.fit(f"opd-{name}", opd, attempts, OPD, teacher=_teacher(teacher), **recipe.opd)
         played = experiment.attempts(f"teacher-plays-{stage}", teacher, tasks, 1)
         sft = experiment.fit(f"sft-{stage}", sft, played, {"name": "sft"}, **recipe.opd_sft)
         seen += count

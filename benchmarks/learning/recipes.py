@@ -12,7 +12,7 @@ from typing import Any
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """`attempts` at each held-out task; the other numbers are tasks, or what `Experiment.fit` and `fit_online` take.
-    `begin_tasks` are the expert's episodes that GRPO, DPO and OPD's policy has seen before."""
+    `begin_tasks` are the expert's episodes that GRPO, DPO and OPD's policy has seen before; OPD plays `opd_round` at a time."""
 
     attempts: int
     sft_tasks: int
@@ -29,6 +29,7 @@ class Recipe:
     opd: dict[str, Any]
     opd_sft: dict[str, Any]
     opd_begin_tasks: int
+    opd_round: int
     opd_begin: dict[str, Any] = field(default_factory=dict[str, Any])
 
 
@@ -48,6 +49,7 @@ QUESTIONS = Recipe(
     opd={"batch": 8, "rate": 3e-4, "epochs": 2},
     opd_sft={"batch": 8, "rate": 3e-4, "epochs": 2},
     opd_begin_tasks=24,
+    opd_round=40,
     opd_begin={"batch": 4, "rate": 1e-3},
 )
 
@@ -66,10 +68,11 @@ RECIPES = {
         dpo={"batch": 4, "rate": 1e-4, "epochs": 2},
         teacher_tasks=120,
         teacher={"batch": 4, "rate": 1e-3},
-        opd_stages=(12, 24),
-        opd={"batch": 4, "rate": 5e-4},
-        opd_sft={"batch": 4, "rate": 5e-4},
+        opd_stages=(24, 24),
+        opd={"batch": 4, "rate": 5e-4, "epochs": 3},
+        opd_sft={"batch": 4, "rate": 5e-4, "epochs": 3},
         opd_begin_tasks=24,
+        opd_round=8,
         opd_begin={"batch": 4, "rate": 1e-3},
     ),
     ("tiny", "babyai"): Recipe(
@@ -88,6 +91,7 @@ RECIPES = {
         opd={"batch": 8, "rate": 1e-3, "epochs": 2},
         opd_sft={"batch": 8, "rate": 1e-3, "epochs": 2},
         opd_begin_tasks=48,
+        opd_round=32,
         opd_begin={"batch": 8, "rate": 3e-3, "epochs": 8},
     ),
 }
