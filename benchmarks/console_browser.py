@@ -9,14 +9,17 @@ memory that is measured, `Watched` is a browser of its own which is let alone bu
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import psutil
 
 CHROMIUM = os.environ.get("SILVA_CHROMIUM", "/usr/bin/chromium")
@@ -53,6 +56,7 @@ _COUNTS = """
   look();
 }
 """
+_STANDS = "document.querySelector('[data-node], tbody tr') !== null"
 _OPENING = """
 (() => {
   const wanted = %s;
@@ -140,70 +144,84 @@ class Watched:
         self._profile = folder / "profile"
 
     def __enter__(self) -> Watched:
-        from playwright.sync_api import sync_playwright
-
         switches = ["--headless=new", "--no-sandbox", "--no-first-run", "--remote-debugging-port=0", "--disable-sync"]
         switches += ["--disable-renderer-backgrounding", "--disable-backgrounding-occluded-windows", "--mute-audio"]
         switches += [f"--user-data-dir={self._profile}", "--window-size=1440,900", f"{self._url}/?token={self._token}"]
         self._process = subprocess.Popen([CHROMIUM, *switches], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        self._playwright = sync_playwright().start()
         told = self._profile / "DevToolsActivePort"
-        until = time.monotonic() + 60
-        while not told.is_file() or not told.read_text():
-            if time.monotonic() > until or self._process.poll() is not None:
-                raise RuntimeError(f"{CHROMIUM} does not start")
-            time.sleep(0.1)
-        self._port = told.read_text().splitlines()[0]
-        with self._attached() as browser:
-            browser.contexts[0].pages[0].wait_for_selector("tbody tr", timeout=PATIENCE)  # its cookie is there
-            session = browser.new_browser_cdp_session()
-            for place in self._places:
-                session.send("Target.createTarget", {"url": f"{self._url}/#/{place}", "newWindow": True})
-            for page, code in zip(self._pages(browser), (_COUNTS, _ROWS), strict=True):
-                page.wait_for_selector("[data-node], tbody tr", timeout=PATIENCE)
-                page.evaluate(code)
-            browser.contexts[0].pages[0].close()
+        self._until(lambda: told.is_file() and told.read_text().count("\n"), "the browser")
+        port, self._door = told.read_text().splitlines()[:2]
+        self._address = f"127.0.0.1:{port}"
+        (first,) = self._until(self._open, "its first page")
+        self._until(lambda: self._evaluated(first, _STANDS), "the console")  # its cookie is there
+        for place in self._places:
+            self._say(self._door, "Target.createTarget", url=f"{self._url}/#/{place}", newWindow=True)
+        for place, code in zip(self._places, (_COUNTS, _ROWS), strict=True):
+            self._until(lambda place=place: self._evaluated(self._page(place), _STANDS), place)
+            self._evaluated(self._page(place), f"({code})()")
+        self._say(self._door, "Target.closeTarget", targetId=first.rpartition("/")[2])
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._playwright.stop()
         self._process.terminate()
         self._process.wait(30)
 
-    @contextmanager
-    def _attached(self) -> Iterator[Any]:
-        browser = self._playwright.chromium.connect_over_cdp(f"http://127.0.0.1:{self._port}")
-        try:
-            yield browser
-        finally:
-            browser.close()  # lets go of it; it runs on
+    def _until(self, there: Callable[[], Any], what: str) -> Any:
+        deadline = time.monotonic() + PATIENCE / 1000
+        while not (found := there()):
+            if time.monotonic() > deadline or self._process.poll() is not None:
+                raise RuntimeError(f"{what} does not come up in {CHROMIUM}")
+            time.sleep(0.1)
+        return found
 
-    def _pages(self, browser: Any) -> list[Any]:
-        """The pages in the order that was given: the runs' counts, then the run's rows."""
-        until = time.monotonic() + 60
-        while time.monotonic() < until:
-            found = {page.url.partition("/#/")[2]: page for page in browser.contexts[0].pages}
-            if all(place in found for place in self._places):
-                return [found[place] for place in self._places]
-            browser.contexts[0].pages[0].wait_for_timeout(100)
-        raise RuntimeError(f"pages are gone: there are {sorted(found)}")
+    def _open(self) -> dict[str, str]:
+        """The pages there are, with their addresses, by where each is spoken to."""
+        with urllib.request.urlopen(f"http://{self._address}/json/list") as said:
+            found = [each for each in json.load(said) if each["type"] == "page"]
+        return {each["webSocketDebuggerUrl"].partition(self._address)[2]: each["url"] for each in found}
+
+    def _page(self, place: str) -> str:
+        found = self._until(lambda: [at for at, url in self._open().items() if url.endswith(f"/#/{place}")], place)
+        return found[0]
+
+    def _say(self, where: str, method: str, **parameters: Any) -> Any:
+        """One word to the browser, on a connection of its own: nothing stays behind in a page."""
+
+        async def told() -> Any:
+            address = f"ws://{self._address}{where}"
+            async with aiohttp.ClientSession() as session, session.ws_connect(address, max_msg_size=0) as channel:
+                await channel.send_json({"id": 1, "method": method, "params": parameters})
+                while (said := await channel.receive_json(timeout=PATIENCE / 1000)).get("id") != 1:
+                    pass
+                return said
+
+        said = asyncio.run(told())
+        if "error" in said:
+            raise RuntimeError(f"{method}: {said['error']}")
+        return said["result"]
+
+    def _evaluated(self, page: str, expression: str) -> Any:
+        said = self._say(page, "Runtime.evaluate", expression=expression, returnByValue=True)
+        if "exceptionDetails" in said:
+            raise RuntimeError(f"{expression[:60]}: {said['exceptionDetails']}")
+        return said["result"].get("value")
 
     def noted(self) -> list[list[tuple[Any, float]]]:
         """What was noted on each page: what, and at which second of the clock."""
-        with self._attached() as browser:
-            return [[(what, at) for what, at in page.evaluate("window.noted")] for page in self._pages(browser)]
+        return [
+            [(what, at) for what, at in self._evaluated(self._page(place), "window.noted")] for place in self._places
+        ]
 
     def memory(self) -> dict[str, float]:
         """Bytes of JavaScript heap after a collection, elements of the pages, and bytes that the renderers hold."""
         heap = nodes = 0.0
-        with self._attached() as browser:
-            for page in self._pages(browser):
-                session = browser.contexts[0].new_cdp_session(page)
-                session.send("HeapProfiler.collectGarbage")
-                heap += session.send("Runtime.getHeapUsage")["usedSize"]
-                nodes += page.evaluate("document.getElementsByTagName('*').length")
-                if page.evaluate("document.hidden"):
-                    raise RuntimeError(f"{page.url} is not seen: it is told nothing")
+        for place in self._places:
+            page = self._page(place)
+            self._say(page, "HeapProfiler.collectGarbage")
+            heap += self._say(page, "Runtime.getHeapUsage")["usedSize"]
+            nodes += self._evaluated(page, "document.getElementsByTagName('*').length")
+            if self._evaluated(page, "document.hidden"):
+                raise RuntimeError(f"{place} is not seen: it is told nothing")
         return {"heap": heap, "nodes": nodes, "renderers": _renderers()}
 
 
