@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -33,22 +34,12 @@ class Compared:
 
 def _touched(folder: Path) -> bytes:
     """When everything in a folder, and which file it was, was changed last."""
-    found = hashlib.blake2b(digest_size=16)
-    waiting = [str(folder)]
-    about = os.stat(folder)  # noqa: PTH116 - many, and quickly
-    found.update(f"{about.st_ino} {about.st_mode} {about.st_ctime_ns}\0".encode())
-    while waiting:
-        try:
-            with os.scandir(waiting.pop()) as entries:
-                children = sorted(entries, key=lambda entry: entry.name)
-        except PermissionError:
-            continue
-        for entry in children:
-            about = entry.stat(follow_symlinks=False)
-            said = f"{entry.path}\0{about.st_ino} {about.st_mode} {about.st_size} {about.st_ctime_ns}\0"
+    about = folder.stat()
+    found = hashlib.blake2b(f"{about.st_ino} {about.st_mode} {about.st_ctime_ns}\0".encode(), digest_size=16)
+    for name, _, about in _walked(folder):
+        if about is not None:
+            said = f"{name}\0{about.st_ino} {about.st_mode} {about.st_size} {about.st_ctime_ns}\0"
             found.update(said.encode(errors="surrogateescape"))
-            if stat.S_ISDIR(about.st_mode):
-                waiting.append(entry.path)
     return found.digest()
 
 
@@ -56,6 +47,29 @@ def digest_of(folder: Path) -> tuple[str, int]:
     """The digest of a folder's whole content, and the bytes of its files."""
     found = hashlib.blake2b(digest_size=16)
     size = 0
+    for name, path, about in _walked(folder):
+        if about is None:
+            found.update(b"unreadable\0")
+            continue
+        # All whiteouts of one mount are one file: its mode is nobody's.
+        mode = stat.S_IFMT(about.st_mode) if stat.S_ISCHR(about.st_mode) else about.st_mode
+        found.update(f"{name}\0{mode:o}\0".encode(errors="surrogateescape"))
+        if stat.S_ISDIR(about.st_mode):
+            found.update(b"opaque" if opaque(path) else b"")
+        elif stat.S_ISLNK(about.st_mode):
+            found.update(os.fsencode(os.readlink(path)))  # noqa: PTH115 - bytes of any kind
+        elif stat.S_ISREG(about.st_mode):
+            size += about.st_size
+            found.update(f"{about.st_size}\0".encode())
+            _content(path, found)
+        else:
+            found.update(f"{about.st_rdev}\0".encode())
+    return found.hexdigest(), size
+
+
+def _walked(folder: Path) -> Iterator[tuple[str, str, os.stat_result | None]]:
+    """Everything in a folder, always in the same order: its name below it, its path, and what the kernel says of it;
+    None for a folder that may not be read, at the place of what it holds."""
     waiting = [(str(folder), "")]
     while waiting:
         place, prefix = waiting.pop()
@@ -63,26 +77,14 @@ def digest_of(folder: Path) -> tuple[str, int]:
             with os.scandir(place) as entries:
                 children = sorted(entries, key=lambda entry: entry.name)
         except PermissionError:
-            found.update(b"unreadable\0")
+            yield prefix, place, None
             continue
         for entry in children:
             about = entry.stat(follow_symlinks=False)
             name = f"{prefix}/{entry.name}"
-            # All whiteouts of one mount are one file: its mode is nobody's.
-            mode = stat.S_IFMT(about.st_mode) if stat.S_ISCHR(about.st_mode) else about.st_mode
-            found.update(f"{name}\0{mode:o}\0".encode(errors="surrogateescape"))
             if stat.S_ISDIR(about.st_mode):
-                found.update(b"opaque" if opaque(entry.path) else b"")
                 waiting.append((entry.path, name))
-            elif stat.S_ISLNK(about.st_mode):
-                found.update(os.fsencode(os.readlink(entry.path)))  # noqa: PTH115 - bytes of any kind
-            elif stat.S_ISREG(about.st_mode):
-                size += about.st_size
-                found.update(f"{about.st_size}\0".encode())
-                _content(entry.path, found)
-            else:
-                found.update(f"{about.st_rdev}\0".encode())
-    return found.hexdigest(), size
+            yield name, entry.path, about
 
 
 def _content(path: str, found: hashlib.blake2b) -> None:
