@@ -107,3 +107,28 @@ def test_an_answer_that_comes_late_shows_nothing_old(writer: Lake, serve: Serve,
     slow[0].continue_()
     page.wait_for_timeout(500)
     assert found.text_content() == "2 trajectories"
+
+
+def test_what_a_page_let_go_of_while_a_long_run_went_on_is_there_again_when_looked_at(
+    writer: Lake, serve: Serve, page: Any
+) -> None:
+    grower = live_run(writer, 20)
+    console = serve()
+    page.goto(console.at())
+    page.goto(f"{console.url}/#/run/live/{grower.id}")
+    turns = page.get_by_role("list", name="Trajectory", exact=True)
+    turns.get_by_text("step 20").wait_for()
+    for _ in range(40):  # 800 nodes more than were there
+        writer.append_sync([node for _ in range(10) for node in grower.turn()])
+        page.wait_for_timeout(60)
+    page.get_by_label("Turns", exact=True).get_by_text("420 turns").wait_for()
+    turns.get_by_text("step 420").wait_for()
+    turns.focus()
+    page.keyboard.press("g")
+    page.get_by_label("Jump to turn").fill("3")
+    page.keyboard.press("Enter")
+    turns.get_by_text("step 3", exact=False).first.wait_for()
+    until(lambda: turns.get_by_text("…", exact=True).count() == 0)
+    page.keyboard.press("Enter")  # unfolds it
+    turns.get_by_role("button", name="Good").first.click()
+    page.get_by_text("good: turn 3").wait_for()

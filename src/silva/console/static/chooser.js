@@ -35,7 +35,9 @@ export async function chooser({ run, id, app }) {
       const answer = await ask("attempts", { run, text, sort, offset: page * PAGE, limit: PAGE });
       if (mine !== asked) return; // another order was asked for meanwhile
       if (!keep) { rows = []; places.clear(); }
-      answer.rows.forEach((row, i) => { rows[page * PAGE + i] = row; places.set(row.id, page * PAGE + i); });
+      const start = page * PAGE; // what stood here may stand further down by now: where, its page will tell
+      for (const [i, row] of rows.slice(start, start + PAGE).entries()) if (row && places.get(row.id) === start + i) places.delete(row.id);
+      answer.rows.forEach((row, i) => { rows[start + i] = row; places.set(row.id, start + i); });
       total = answer.total;
       put(number, `${total} attempts`);
       list.setCount(total);

@@ -8,6 +8,7 @@ import { side } from "./side.js";
 import { sayer } from "./say.js";
 
 const BODIES = 400; // unfolded turns kept; the rest are asked for again
+const LINES = 600; // of what came while the page was open, lines kept at the end; earlier ones are asked for when seen
 
 export async function run(place, { where, given, query }, app) {
   let name = where === "run" ? given[0] ?? "" : "", id = where === "run" ? given[1] ?? "" : "";
@@ -26,21 +27,25 @@ export async function run(place, { where, given, query }, app) {
   let walk = id || spot ? await ask("walk", question()) : { nodes: [], head: null, tree: "", attempts: [], judged: {}, run: name };
   name = walk.run || name;
   const nodes = walk.nodes, numbers = [], bodies = new Map(), open = new Set(), wanted = new Set();
-  let all = false, found = [], judged = walk.judged, turns = 0, row = walk.head;
+  let all = false, found = [], judged = walk.judged, turns = 0, row = walk.head, light = 0;
 
   const ids = new Map();
   function number(from) {
     for (let i = from; i < nodes.length; i++) { if (isAction(nodes[i])) turns += 1; numbers[i] = turns; ids.set(nodes[i].id, i); }
   }
   number(0);
+  // A page that stays open for days holds no more of the turns before than what it finds them by.
+  function lighten() {
+    for (; light < nodes.length - LINES; light++) { const { id, role, author } = nodes[light]; nodes[light] = { id, role, author, text: "…", light: true }; }
+  }
 
   const list = new List({
     label: "Trajectory", estimate: 58,
     render(i) {
-      const node = nodes[i], unfolded = open.has(node.id) !== all;
-      const body = bodies.get(node.id);
-      if (unfolded && !body) { wanted.add(node.id); fetchBodies(); }
-      const element = line(node, numbers[i], { open: unfolded, body, judged: judged[node.id], actions: unfolded && body ? actions(i) : [] });
+      const { id, light } = nodes[i], unfolded = open.has(id) !== all;
+      const body = bodies.get(id), node = light && body ? body : nodes[i];
+      if ((unfolded || light) && !body) { wanted.add(id); fetchBodies(); }
+      const element = line(node, numbers[i], { open: unfolded, body, judged: judged[node.id], actions: unfolded && body ? actions(i, node) : [] });
       if (found.includes(node.id)) element.classList.add("found");
       return element;
     },
@@ -70,8 +75,8 @@ export async function run(place, { where, given, query }, app) {
   }
   function toggleAll() { all = !all; open.clear(); list.setCount(nodes.length, { keep: false }); if (list.at >= 0) list.show(list.at); }
 
-  function actions(i) {
-    const node = nodes[i], made = [];
+  function actions(i, node) {
+    const made = [];
     if (isAction(node)) made.push(h("button", { onclick: tried(() => showContext(node.id)) }, "Context"));
     if (app.me.role !== "viewer") {
       for (const verdict of ["good", "bad"]) if (isAction(node)) made.push(h("button", { onclick: tried(() => judge(node, verdict, i)) }, verdict === "good" ? "Good" : "Bad"));
@@ -166,6 +171,7 @@ export async function run(place, { where, given, query }, app) {
     const start = nodes.length, early = (list.ended && list.pinned) || list.at < 0;
     for (const node of fresh) if (!ids.has(node.id) && (!nodes.length || node.parent === nodes.at(-1).id)) { nodes.push(node); number(nodes.length - 1); }
     if (nodes.length === start) return;
+    lighten();
     list.setCount(nodes.length);
     if (early) list.select(nodes.length - 1, { tell: false }); // the turn that a person chose stays chosen
     drawHead();
@@ -176,7 +182,7 @@ export async function run(place, { where, given, query }, app) {
     if (!follows || !walk.tree) return;
     const fresh = await ask("walk", { ...question(), after: nodes.at(-1)?.id });
     row = fresh.head; walk.attempts = fresh.attempts;
-    if (fresh.from === 0 && nodes.length) { nodes.length = 0; numbers.length = 0; ids.clear(); turns = 0; judged = fresh.judged; bodies.clear(); list.setCount(0); }
+    if (fresh.from === 0 && nodes.length) { nodes.length = 0; numbers.length = 0; ids.clear(); turns = light = 0; judged = fresh.judged; bodies.clear(); list.setCount(0); }
     append(fresh.nodes); // what the stream brought meanwhile is there already
     judged = fresh.judged;
     list.refresh();
