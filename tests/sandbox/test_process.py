@@ -74,7 +74,10 @@ async def test_a_damaged_content_is_refused_and_the_files_stay(processes: Proces
 
 async def test_backends_that_are_not_here_say_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(MissingError, match="need podman or docker: install one"):
+    with pytest.raises(MissingError, match="need podman or docker: install it"):
+        await open_backend("container", state=tmp_path)
+    monkeypatch.setenv("SILVA_CONTAINER_ENGINE", "sh")
+    with pytest.raises(UsageError, match="'sh': it can be podman or docker"):
         await open_backend("container", state=tmp_path)
     with pytest.raises(MissingError, match="apt-get install bubblewrap"):
         bubblewrap()

@@ -87,8 +87,12 @@ def kept_in(snapshots: Path | None, at: str, keep: str | None, backend: Which) -
     """
     from silva.errors import UsageError
 
-    if snapshots is not None or backend is Which.container or not (at or keep is not None):
+    if snapshots is not None or not (at or keep is not None):
         return snapshots
+    if backend is Which.container:
+        from silva.envs.home import home
+
+        return home() / "snapshots"  # named so that they are kept: they lie with the engine
     if at.isalnum():
         from silva.envs.home import home
         from silva.sandbox.garbage import folders

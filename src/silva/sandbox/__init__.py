@@ -8,7 +8,7 @@ One noun a file:
     protocol      Sandbox, Backend, Spec: the one interface          limits, result, capabilities   its records
     namespaces    the default: bubblewrap, overlays, no root         namespace  one such sandbox
     process       no isolation; asked for by name                    held     what the backends share: exec, put, get
-    container     podman or docker, where there is one               session  a terminal one talks with
+    container, container_engine  podman or docker, where they are    session  a terminal one talks with
     forkserver/   a small program that starts everything, and        spawner  the owner's side of it
                   cleans up when its owner is killed                 slots    control groups made in advance
     system        what of the machine is inside; the probe           seccomp  which calls of the kernel are refused
@@ -47,7 +47,8 @@ async def open_backend(
     Args:
         name: one of `BACKENDS`.
         state: where sandboxes are kept; the user's state folder when left out.
-        snapshots: where checkpoints are kept for good; they go with the backend when left out.
+        snapshots: where checkpoints are kept for good; they go with the backend when left out. Containers keep theirs
+            in the engine's own store, for good where any folder is named.
 
     Raises:
         UsageError: there is no such backend.
@@ -64,7 +65,7 @@ async def open_backend(
     if name == "container":
         from silva.sandbox.container import Containers
 
-        return await Containers.open(state=state)
+        return await Containers.open(state=state, durable=snapshots is not None)
     raise UsageError(f"sandbox backend {name!r} is not known; possible are {', '.join(BACKENDS)}")
 
 

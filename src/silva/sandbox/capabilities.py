@@ -41,7 +41,8 @@ class Capabilities(Record, frozen=True, kw_only=True):
         isolation: what keeps it in.
         network: `none`, `allow-list` (a proxy lets named hosts through) or `host` (nothing holds it back).
         seccomp: whether calls of the kernel that help to leave are refused.
-        user: whose rights its programs have on this machine: `caller`, or `unprivileged` (nobody's).
+        user: whose rights its programs have on this machine: `caller`, `unprivileged` (nobody's), or `root` within a
+            container of an engine that has root's.
         files: how its files are kept apart and kept: `overlay`, `copy` or `none`.
         fidelity: what a checkpoint brings back.
         limits: name of each limit, and how it is held.

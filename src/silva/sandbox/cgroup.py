@@ -33,6 +33,19 @@ class Group:
         self._folders = folders
         self._events = ""
 
+    @classmethod
+    def of(cls, pid: int) -> Group:
+        """The group a process is in that others made, to look at what it counts; empty where that cannot be seen."""
+        folders: dict[str, Path] = {}
+        for resource, name in (("memory", "memory"), ("pids", "pids"), ("memory", ""), ("pids", "")):
+            with contextlib.suppress(OSError):
+                mounted, own = _mounted(name), _own_path(name, pid)
+                if mounted is not None and own is not None and resource not in folders:
+                    folder = mounted / own.lstrip("/")
+                    if any(folder.glob(f"{resource}.*")):
+                        folders[resource] = folder
+        return cls(folders)
+
     @property
     def paths(self) -> list[str]:
         """Its folders."""
@@ -220,8 +233,8 @@ def _set_memory(folder: Path, limit: int) -> None:
         path.write_text(str(limit))
 
 
-def _own_path(resource: str) -> str | None:
-    for line in Path("/proc/self/cgroup").read_text().splitlines():
+def _own_path(resource: str, pid: int | str = "self") -> str | None:
+    for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
         _, names, path = line.split(":", 2)
         if resource in names.split(",") or (not resource and not names):
             return path

@@ -3,36 +3,54 @@
     create ─▶ ENGINE run --network none … IMAGE (a shell that only waits) ─▶ exec, put, get by ENGINE exec
     checkpoint ─▶ ENGINE commit: an image ─▶ restore, fork: containers of that image
 
-The engine isolates, limits and stores. It must be local: what a program prints comes through its command line.
+The engine isolates, limits and stores. It must be local: what a program prints comes through its command line. An image
+needs `sh`, `mkdir` and `sleep`; `put` and `get` need `tar` and `cat` in it, and a command that is cut short ends with
+all it started where `grep` is in it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import os
+import resource
 import secrets
-import shutil
-import subprocess
 import time
+import urllib.parse
+from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import Any, Self
+from weakref import WeakKeyDictionary
 
 from silva.errors import MissingError, StoreError, UsageError
-from silva.sandbox import owner
+from silva.sandbox import marks, owner
 from silva.sandbox.capabilities import Capabilities, Fidelity, Held, Isolation
+from silva.sandbox.cgroup import Group
+from silva.sandbox.container_engine import BOUNDED, OWNER, Engine, Seen, find
 from silva.sandbox.held import HeldSandbox
-from silva.sandbox.process import _kill, labelled
+from silva.sandbox.process import kill
 from silva.sandbox.protocol import WORKSPACE, Backend, Spec
-from silva.sandbox.result import Killed, Result
+from silva.sandbox.result import Killed
 from silva.sandbox.seccomp import filter_program
+from silva.sandbox.session import Session
 from silva.sandbox.spawner import Child, SandboxGone, Spawner
 
-ENGINES = ("podman", "docker")
-_SECONDS = 120
+BOMB = 50
+"""Refused processes from which a command counts as one that starts them without end."""
+_OURS = 3
+"""Processes of a container that are not its programs': the shell that waits, what it sleeps by, one being started."""
+_NPROC = 1 << 15
+"""What podman lowers itself to; it asks for more all the same, and fails without the right to raise limits. What bounds
+a container's processes is its control group."""
 _REPOSITORY = "localhost/silva-snapshot"
+# As process 1 it waits for whatever is left to it, too.
 _HOLDER = "trap 'exit 0' TERM; while :; do sleep 2000000000 & wait $!; done"
+_RIGHTS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
+"""What root may in a container: with its own files, users and processes, so that software can be installed."""
+_FOLDERS = (WORKSPACE, "/home/agent", "/tmp", "/var/tmp")
+_TERMINAL = "SILVA_TERMINAL"
+_SHELL = "if command -v bash >/dev/null; then exec bash -i; else exec sh -i; fi"
+# The engine tells the terminal's size some time after the start, docker last.
+_SIZED = 'stty rows "$1" cols "$2" 2>/dev/null; shift 2; exec "$@"'
 
 
 class Containers(Backend):
@@ -40,25 +58,33 @@ class Containers(Backend):
 
     name = "container"
 
-    def __init__(self, engine: str, folder: Path, spawner: Spawner) -> None:
+    def __init__(self, engine: Engine, folder: Path, spawner: Spawner, durable: bool) -> None:
         self.engine = engine
         self.folder = folder
         self.spawner = spawner
+        self.durable = durable
         self.sandboxes: dict[str, ContainerSandbox] = {}
         self._closed = False
 
     @classmethod
-    async def open(cls, *, state: Path | None = None, engine: str = "") -> Self:
+    async def open(cls, *, state: Path | None = None, engine: str = "", durable: bool = False) -> Self:
         """Find an engine that answers.
+
+        Args:
+            state: where labels are kept; the user's state folder when left out.
+            engine: podman or docker; the first that answers when left out.
+            durable: whether checkpoints outlive the backend.
 
         Raises:
             MissingError: there is none.
         """
-        found = await asyncio.to_thread(probe, engine)
+        found = await asyncio.to_thread(find, engine)
         folder, record = owner.claim(state or owner.state_folder(), cls.name)
-        spawner = await Spawner.open(folder, filter_program(), [])
-        owner.write(folder / owner.OWNER, owner.served(record, owner.Process.of(spawner.pid), ()))
-        return cls(found, folder, spawner)
+        # Containers outlive their owner whatever happens: its folder tells `reap` which they are.
+        spawner = await Spawner.open(None, filter_program(), [])
+        served = owner.served(record, owner.Process.of(spawner.pid), (), found.name)
+        owner.write(folder / owner.OWNER, served)
+        return cls(found, folder, spawner, durable)
 
     async def create(self, spec: Spec | None = None, *, at: str = "") -> ContainerSandbox:
         """See `Backend.create`."""
@@ -77,6 +103,8 @@ class Containers(Backend):
         spec.limits.checked()
         if spec.network:
             raise UsageError("containers have no allow-list here: leave network out, or use namespaces")
+        if image.startswith("-"):
+            raise UsageError(f"{image!r} is no image")
         sandbox = ContainerSandbox(self, secrets.token_hex(4), spec)
         self.sandboxes[sandbox.id] = sandbox
         try:
@@ -88,23 +116,33 @@ class Containers(Backend):
 
     def capabilities(self) -> Capabilities:
         """See `Backend.capabilities`."""
-        engine = dict.fromkeys(("memory", "processes", "cpus"), Held.ENGINE)
+        engine = self.engine
+        notes = [f"{engine.name}: isolation is the engine's; disk is bounded for each file alone"]
+        if not engine.rootless:
+            notes.append("the engine has root's rights, and programs are root within; rootless podman is safer")
+        free = sorted(BOUNDED - engine.bounds)
+        if free:
+            notes.append(f"the engine cannot bound {', '.join(free)} here: it needs control groups of version 2")
+        if not engine.pauses:
+            notes.append("checkpoints are taken while programs go on: the engine cannot hold them still here")
         return Capabilities(
             backend=self.name,
             isolation=Isolation.CONTAINER,
             network="none",
-            seccomp=True,
-            user="unprivileged",
+            seccomp=engine.seccomp,
+            user="caller" if engine.rootless else "root",
             files="overlay",
             fidelity=Fidelity.FILES,
             limits={
-                **engine,
+                **{
+                    what: Held.ENGINE if what in engine.bounds else Held.NOT for what in ("memory", "processes", "cpus")
+                },
                 "disk": Held.RLIMIT,
                 "wall": Held.WATCHED,
                 "output": Held.WATCHED,
                 "open_files": Held.ENGINE,
             },
-            notes=(f"{self.engine}: isolation is the engine's; disk is bounded for each file alone",),
+            notes=tuple(notes),
         )
 
     async def exists(self, id: str) -> None:
@@ -115,12 +153,8 @@ class Containers(Backend):
             raise StoreError(f"there is no checkpoint {id!r}: it was never made here, or has been removed") from None
 
     async def run(self, *words: str) -> str:
-        """Run the engine; what it prints.
-
-        Raises:
-            MissingError: it refuses, with its last line.
-        """
-        return await asyncio.to_thread(_engine, self.engine, *words)
+        """Run the engine; what it prints. Raises MissingError, with its last line."""
+        return await asyncio.to_thread(self.engine.run, *words)
 
     async def close(self) -> None:
         """See `Backend.close`."""
@@ -128,6 +162,8 @@ class Containers(Backend):
             return
         self._closed = True
         await asyncio.gather(*(sandbox.destroy() for sandbox in list(self.sandboxes.values())))
+        with contextlib.suppress(MissingError):
+            await asyncio.to_thread(self.engine.remove_images, self.folder.name)
         await self.spawner.close()
         await asyncio.to_thread(owner.remove, self.folder)
 
@@ -140,11 +176,20 @@ class ContainerSandbox(HeldSandbox):
         self._backend = backend
         self._folder = backend.folder / id
         self._container = f"silva-{id}"
+        self._seen = Seen(namespace="", group=Group({}))
+        self._marks: WeakKeyDictionary[Child, str] = WeakKeyDictionary()
         self._alive = False
 
     async def prepare(self, image: str, snapshot: str) -> None:
         """Start it. Raises MissingError, StoreError, UsageError."""
-        limits, engine = self.limits, self._backend.engine
+        limits, engine = self.limits, self._backend.engine.name
+        for here in self.spec.mounts:
+            if not here.exists():
+                raise UsageError(f"mounts: there is no {here}")
+            if ":" in str(here):
+                raise UsageError(f"mounts: {here} has a colon in its name, which {engine} takes for the end of it")
+        if self.spec.files is not None and not self.spec.files.is_dir():
+            raise UsageError(f"files: there is no folder {self.spec.files}")
         label = owner.Label(
             id=self.id,
             backend=self._backend.name,
@@ -162,33 +207,42 @@ class ContainerSandbox(HeldSandbox):
             await self.put(self.spec.files, WORKSPACE)
 
     async def _start(self, image: str) -> None:
-        limits = self.limits
+        limits, held = self.limits, self._backend.engine.bounds
         mounts = [f"--volume={here.absolute()}:{there}:ro" for here, there in self.spec.mounts.items()]
-        bounds = [
-            f"--memory={limits.memory}",
-            f"--memory-swap={limits.memory}",
-            f"--pids-limit={limits.processes}",
-            f"--cpus={limits.cpus}",
-            f"--ulimit=nofile={limits.open_files}:{limits.open_files}",
-            f"--ulimit=fsize={limits.disk}:{limits.disk}",
-        ]
-        safe = ["--network=none", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--init"]
+        bounds = [_ulimit("nofile", resource.RLIMIT_NOFILE, limits.open_files), "--ulimit=core=0:0"]
+        bounds.append(_ulimit("fsize", resource.RLIMIT_FSIZE, limits.disk))
+        if resource.getrlimit(resource.RLIMIT_NPROC)[1] != resource.RLIM_INFINITY:
+            bounds.append(_ulimit("nproc", resource.RLIMIT_NPROC, _NPROC))
+        if "memory" in held:
+            bounds += [f"--memory={limits.memory}", f"--memory-swap={limits.memory}"]
+        if "processes" in held:
+            bounds.append(f"--pids-limit={limits.processes + _OURS}")
+        if "cpus" in held:
+            bounds.append(f"--cpus={limits.cpus}")
+        safe = ["--network=none", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--pull=missing"]
+        safe += [f"--cap-add={name}" for name in _RIGHTS]
         words = ["run", "--detach", f"--name={self._container}", f"--label=silva={self.id}", *safe, *bounds, *mounts]
-        await self._backend.run(*words, f"--workdir={WORKSPACE}", image, "sh", "-c", _HOLDER)
+        words += ["--workdir=/", "--entrypoint=sh", image, "-c", _HOLDER]
         self._alive = True
-        await self._backend.run("exec", self._container, "mkdir", "-p", "/home/agent", "/tmp")
+        await self._backend.run(*words)
+        await self._backend.run("exec", self._container, "mkdir", "-p", *_FOLDERS)
+        self._seen = await asyncio.to_thread(self._backend.engine.seen, self._container)
 
     def capabilities(self) -> Capabilities:
         """See `Sandbox.capabilities`."""
         return self._backend.capabilities()
 
     async def checkpoint(self, label: str = "") -> str:
-        """See `Sandbox.checkpoint`: an image of the engine's, kept until someone removes it there."""
+        """See `Sandbox.checkpoint`: an image of the engine's."""
         self._check()
         id = secrets.token_hex(8)
-        await self._backend.run(
-            "commit", "--pause=true", f"--change=LABEL silva-label={label!r}", self._container, _image(id)
-        )
+        backend = self._backend
+        labels = {"silva-label": urllib.parse.quote(label)} if label else {}
+        if not backend.durable:
+            labels[OWNER] = backend.folder.name
+        changes = [f"--change=LABEL {name}={value}" for name, value in labels.items()]
+        pause = f"--pause={str(backend.engine.pauses).lower()}"
+        await backend.run("commit", pause, *changes, self._container, _image(id))
         return id
 
     async def restore(self, id: str) -> None:
@@ -229,78 +283,86 @@ class ContainerSandbox(HeldSandbox):
     def _place(self, path: str) -> str:
         return path
 
+    def _variables(self) -> dict[str, str]:
+        found = super()._variables()
+        del found["PATH"]  # the image's own holds
+        return found
+
     def _message(self, words: list[str], folder: str, variables: dict[str, str]) -> dict[str, Any]:
         message = super()._message(words, folder, variables)
-        inside = [f"--env={name}={value}" for name, value in message["variables"].items()]
-        terminal = ["--tty"] if "COLUMNS" in variables else []
-        command = [self._backend.engine, "exec", "--interactive", *terminal, *inside, f"--workdir={message['folder']}"]
-        own = {
-            name: os.environ[name] for name in ("PATH", "HOME", "XDG_RUNTIME_DIR", "DOCKER_HOST") if name in os.environ
-        }
+        mark = marks.made()
+        given = {**message["variables"], marks.MARK: mark}
+        terminal = ["--tty"] if given.pop(_TERMINAL, "") else []
+        inside = [f"--env={name}={value}" for name, value in given.items()]
+        engine = self._backend.engine
+        command = [engine.name, "exec", "--interactive", *terminal, *inside, f"--workdir={message['folder']}"]
         message["arguments"] = [*command, self._container, *message["arguments"]]
-        message["variables"] = {**own, "SILVA_SANDBOX": self.id}
+        message["variables"] = {**engine.variables(), "SILVA_SANDBOX": self.id}
         message["folder"] = "/"
+        message["mark"] = mark
         return message
 
-    async def session(self, command: Any = "", *, variables: dict[str, str] | None = None, **rest: Any) -> Any:
-        """See `Sandbox.session`."""
-        size = {"COLUMNS": str(rest.get("columns", 120)), "LINES": str(rest.get("rows", 40))}
-        return await super().session(command, variables={**size, **(variables or {})}, **rest)
+    def _began(self, child: Child, message: dict[str, Any]) -> None:
+        self._marks[child] = message["mark"]
 
-    async def _run(self, words: list[str], stdin: bytes | IO[bytes], *rest: Any, **more: Any) -> Result:
-        mark = secrets.token_hex(6)
-        # The engine's command line can be killed without what it started inside, which is known by this mark.
-        wrapped = ["sh", "-c", f'SILVA_EXEC={mark} exec "$@"', "sh", *words]
-        done = await super()._run(wrapped, stdin, *rest, **more)
-        if done.killed is not None and self._alive:
-            script = (
-                f"for p in /proc/[0-9]*; do grep -qs SILVA_EXEC={mark} $p/environ && kill -9 ${{p#/proc/}}; done; true"
+    async def session(
+        self, command: str | Sequence[str] = "", *, variables: dict[str, str] | None = None, **rest: Any
+    ) -> Session:
+        """See `Sandbox.session`."""
+        size = [str(rest.setdefault("rows", 40)), str(rest.setdefault("columns", 120))]
+        given = ["sh", "-c", command or _SHELL] if isinstance(command, str) else list(command)
+        words = ["sh", "-c", _SIZED, "sh", *size, *given]
+        return await super().session(words, variables={**(variables or {}), _TERMINAL: "1"}, **rest)
+
+    def _counters(self) -> tuple[int, int]:
+        return self._seen.group.out_of_memory(), self._seen.group.refused_processes()
+
+    async def _met_a_limit(self, child: Child, before: tuple[int, int]) -> tuple[Killed | None, str] | None:
+        killed, refused = (now - then for now, then in zip(self._counters(), before, strict=True))
+        if refused > BOMB:
+            await self._end_tree(child)
+            return (
+                Killed.PROCESSES,
+                f"killed: it kept starting more than the sandbox's {self.limits.processes} processes",
             )
-            with contextlib.suppress(MissingError):
-                await self._backend.run("exec", self._container, "sh", "-c", script)
-        return done
+        if killed and child.ended.result().code == 0:
+            return None, f"some of it was killed: more than the sandbox's {self.limits.memory:,} bytes of memory"
+        if killed:
+            return Killed.MEMORY, f"killed: the sandbox used more than its {self.limits.memory:,} bytes of memory"
+        return None
 
     async def _end_tree(self, child: Child) -> None:
-        await self._spawner.signal(child, 9)
-        await asyncio.to_thread(_kill, labelled(self.id) & {child.pid})
+        if not child.ended.done():
+            await self._spawner.signal(child, 9)
+        if not self._alive or self._gone:
+            return
+        mark = self._marks.get(child, "")
+        running = [*self._running, *(each.child for each in self._sessions.values() if each.alive)]
+        others = {self._marks.get(each, "") for each in running if each is not child}
+        for _ in range(40):  # what is started while others are killed is killed the next time
+            if not await asyncio.to_thread(self._kill, mark, child.at, others):
+                break
 
-
-def probe(engine: str = "") -> str:
-    """The engine that answers, the asked one if any.
-
-    Raises:
-        MissingError: there is none, or it does not answer.
-    """
-    here = [name for name in ((engine,) if engine else ENGINES) if shutil.which(name)]
-    if not here:
-        raise MissingError("sandboxes by containers need podman or docker: install one, or use namespaces")
-    wrong = ""
-    for name in here:
+    def _kill(self, mark: str, since: int, others: set[str]) -> bool:
+        """Kill a command's processes; whether there were any."""
+        with contextlib.suppress(PermissionError):
+            if self._seen.namespace:
+                return kill(marks.of_command(self._seen.namespace, mark, since, others - {""}))
         try:
-            json.loads(_engine(name, "info", "--format", "{{json .}}"))
-        except MissingError as error:
-            wrong = wrong or str(error)
-        except ValueError:
-            wrong = wrong or f"{name} info gives no JSON: it is too old"
-        else:
-            return name
-    raise MissingError(f"sandboxes by containers cannot be had here: {wrong}")
+            self._backend.engine.run("exec", self._container, "sh", "-c", marks.INSIDE, mark)
+        except MissingError:
+            return False
+        return True
+
+
+def _ulimit(name: str, number: int, most: int) -> str:
+    """No more than this process may itself: an engine without the right to raise a limit fails where it is asked to."""
+    hard = resource.getrlimit(number)[1]
+    bound = most if hard == resource.RLIM_INFINITY else min(most, hard)
+    return f"--ulimit={name}={bound}:{bound}"
 
 
 def _image(id: str) -> str:
     if not id.isalnum():
         raise StoreError(f"there is no checkpoint {id!r}")
     return f"{_REPOSITORY}:{id}"
-
-
-def _engine(engine: str, *words: str) -> str:
-    try:
-        done = subprocess.run(
-            [engine, *words], capture_output=True, text=True, timeout=_SECONDS, check=False, stdin=subprocess.DEVNULL
-        )
-    except subprocess.TimeoutExpired:
-        raise MissingError(f"{engine} {words[0]} did not answer within {_SECONDS} s") from None
-    if done.returncode:
-        lines = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
-        raise MissingError(f"{engine} {words[0]}: {lines[-1]}")
-    return done.stdout

@@ -61,6 +61,9 @@ class HeldSandbox(Sandbox):
     def _place(self, path: str) -> str:
         """A path as the sandbox's programs must name it."""
 
+    def _began(self, child: Child, message: dict[str, Any]) -> None:
+        """A program was started by this message."""
+
     def _counters(self) -> tuple[int, int]:
         """How often so far the kernel has killed for lack of memory, and refused a process."""
         return 0, 0
@@ -146,6 +149,7 @@ class HeldSandbox(Sandbox):
                 )
                 message |= {"terminal": True, "rows": rows, "columns": columns, "kept": self._keeps_sessions}
                 child = await self._spawner.enter(message, [other.fileno()])
+                self._began(child, message)
             own.setblocking(False)
             fd, *others = await self._terminal(own, child)
         if others:
@@ -249,6 +253,7 @@ class HeldSandbox(Sandbox):
                 source = opened.enter_context(_Descriptor(os.open(os.devnull, os.O_RDONLY))).fd
             try:
                 child = await self._spawner.enter(message, [source, *(each.fd for each in theirs)])
+                self._began(child, message)
             except BaseException:
                 for fd in (*ends, *([feeding] if feeding >= 0 else [])):
                     os.close(fd)

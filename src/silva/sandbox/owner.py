@@ -65,6 +65,7 @@ class Owner(Record, frozen=True, kw_only=True):
         boot, machine, namespace: where the process ids mean something.
         groups: the control groups made for it.
         backend: the backend's name.
+        engine: the container engine, where one holds its sandboxes.
         at: when, seconds since 1970.
     """
 
@@ -75,6 +76,7 @@ class Owner(Record, frozen=True, kw_only=True):
     namespace: str = ""
     groups: tuple[str, ...] = ()
     backend: str = ""
+    engine: str = ""
     at: float = 0.0
 
     def standing(self) -> Standing:
@@ -135,9 +137,9 @@ def claim(state: Path, backend: str, groups: tuple[str, ...] = ()) -> tuple[Path
     return folder, owner
 
 
-def served(owner: Owner, server: Process, groups: tuple[str, ...]) -> Owner:
-    """The same owner, its fork server and control groups known."""
-    return msgspec.structs.replace(owner, server=server, groups=groups)
+def served(owner: Owner, server: Process, groups: tuple[str, ...], engine: str = "") -> Owner:
+    """The same owner, its fork server, control groups and container engine known."""
+    return msgspec.structs.replace(owner, server=server, groups=groups, engine=engine)
 
 
 def write(path: Path, record: Record, *, whole: bool = True) -> None:

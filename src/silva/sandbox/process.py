@@ -229,12 +229,12 @@ class ProcessSandbox(HeldSandbox):
             victims = {pid for pid in found if pid not in others and not _below(table, pid, others)}
             if not child.ended.done():
                 victims.add(child.pid)
-            if not _kill(victims):
+            if not kill(victims):
                 return
 
     def _kill_all(self) -> None:
         for _ in range(40):
-            if not _kill(self._own()):
+            if not kill(self._own()):
                 return
 
     def _own(self) -> set[int]:
@@ -267,7 +267,7 @@ def _below(table: dict[int, tuple[int, int, int, str]], pid: int, roots: set[int
     return False
 
 
-def _kill(pids: set[int]) -> bool:
+def kill(pids: set[int]) -> bool:
     """Kill; whether there was anyone."""
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):

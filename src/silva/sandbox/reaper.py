@@ -2,7 +2,7 @@
 
     survey ─▶ every owner's folder: alive, dead, foreign; its sandboxes, processes, memory
     dead   ─▶ what reap would remove
-    reap   ─▶ of dead owners: processes, then control groups, then folders, then containers
+    reap   ─▶ of dead owners: processes, then control groups, then containers and their checkpoints, then folders
 
 An owner that is killed is cleaned up after by its fork server within moments. This is for when both were killed, or the
 machine went down.
@@ -18,6 +18,7 @@ import subprocess
 import time
 from pathlib import Path
 
+from silva.errors import MissingError
 from silva.sandbox import owner
 from silva.sandbox.cgroup import Groups, members, remove_groups
 from silva.sandbox.owner import Label, Owner, Standing
@@ -104,6 +105,7 @@ def reap(state: Path | None = None) -> Reaped:
         labels = owner.read_labels(folder)
         killed += _kill(record, labels, left)
         containers += _containers(labels, left)
+        _images(folder, record, left)
         size += usage([folder])
         if record is not None and record.groups:
             existing = [path for path in record.groups if Path(path).is_dir()]
@@ -190,9 +192,21 @@ def _containers(labels: list[Label], left: list[str]) -> int:
         done = subprocess.run([engine, "rm", "-f", name], capture_output=True, text=True, check=False)
         if done.returncode == 0:
             removed += 1
-        else:
+        elif "no such container" not in done.stderr.lower():
             left.append(f"container {name}: {(done.stderr.strip().splitlines() or ['it stays'])[-1]}")
     return removed
+
+
+def _images(folder: Path, record: Owner | None, left: list[str]) -> None:
+    """Remove the checkpoints that a container backend made for itself alone."""
+    if record is None or not record.engine:
+        return
+    from silva.sandbox.container_engine import find
+
+    try:
+        find(record.engine).remove_images(folder.name)
+    except MissingError as error:
+        left.append(f"checkpoints of {folder.name} may still be there: {error}")
 
 
 def _strays(state: Path | None) -> int:

@@ -70,11 +70,13 @@ class Spawner:
         self._loop.add_reader(channel.fileno(), self._heard)
 
     @classmethod
-    async def open(cls, folder: Path, filter_program: bytes, groups: list[str], *, labels: bool = False) -> Spawner:
+    async def open(
+        cls, folder: Path | None, filter_program: bytes, groups: list[str], *, labels: bool = False
+    ) -> Spawner:
         """Start a fork server.
 
         Args:
-            folder: what it removes when the owner is gone.
+            folder: what it removes when the owner is gone; None where that alone would leave something behind.
             filter_program: the seccomp filter of everything in namespaces.
             groups: control groups it removes when the owner is gone.
             labels: whether it is then to look for processes that carry the label of a sandbox, too.
@@ -88,7 +90,7 @@ class Spawner:
                 command, pass_fds=[other.fileno()], stdin=subprocess.DEVNULL, env={"PATH": os.defpath}, cwd="/"
             )
         spawner = cls(process, own)
-        settings = {"do": "settings", "filter": filter_program.hex(), "folder": str(folder), "groups": groups}
+        settings = {"do": "settings", "filter": filter_program.hex(), "folder": str(folder or ""), "groups": groups}
         await spawner._send({**settings, "labels": labels}, [])
         return spawner
 
