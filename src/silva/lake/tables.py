@@ -27,6 +27,10 @@ log = logging.getLogger(__name__)
 
 EMBEDDINGS = "embeddings"
 
+_INDEX_CACHE, _METADATA_CACHE = 256 << 20, 32 << 20
+"""Bytes that Lance may keep of indices and of what it knows of files. Every commit makes new files, and its own bounds
+are gigabytes: a process that writes and reads for days would grow for days."""
+
 
 class Tables:
     """The tables at a place; with `pinned` (version by table name) as they were, else as they are."""
@@ -38,7 +42,8 @@ class Tables:
         import lancedb  # half a second to import: only a lake that is opened pays it
 
         with self.refusals("open"):
-            self._database = lancedb.connect(place.tables, storage_options=place.options or None)
+            session = lancedb.Session(index_cache_size_bytes=_INDEX_CACHE, metadata_cache_size_bytes=_METADATA_CACHE)
+            self._database = lancedb.connect(place.tables, storage_options=place.options or None, session=session)
 
     @contextmanager
     def refusals(self, what: str) -> Iterator[None]:
