@@ -34,8 +34,6 @@ from silva.sandbox.seccomp import filter_program
 from silva.sandbox.session import Session
 from silva.sandbox.spawner import Child, SandboxGone, Spawner
 
-BOMB = 50
-"""Refused processes from which a command counts as one that starts them without end."""
 _OURS = 3
 """Processes of a container that are not its programs': the shell that waits, what it sleeps by, one being started."""
 _NPROC = 1 << 15
@@ -157,14 +155,15 @@ class Containers(Backend):
         return await asyncio.to_thread(self.engine.run, *words)
 
     async def close(self) -> None:
-        """See `Backend.close`."""
+        """See `Backend.close`. Raises MissingError where the engine keeps a checkpoint that was to go."""
         if self._closed:
             return
         self._closed = True
         await asyncio.gather(*(sandbox.destroy() for sandbox in list(self.sandboxes.values())))
-        with contextlib.suppress(MissingError):
+        try:
             await asyncio.to_thread(self.engine.remove_images, self.folder.name)
-        await self.spawner.close()
+        finally:  # where that fails the folder stays, so that `reap` knows of them
+            await self.spawner.close()
         await asyncio.to_thread(owner.remove, self.folder)
 
 
@@ -237,9 +236,9 @@ class ContainerSandbox(HeldSandbox):
         self._check()
         id = secrets.token_hex(8)
         backend = self._backend
-        labels = {"silva-label": urllib.parse.quote(label)} if label else {}
-        if not backend.durable:
-            labels[OWNER] = backend.folder.name
+        # Labels are inherited from the image it began at: each is set anew.
+        owned = "" if backend.durable else backend.folder.name
+        labels = {"silva-label": urllib.parse.quote(label), OWNER: owned}
         changes = [f"--change=LABEL {name}={value}" for name, value in labels.items()]
         pause = f"--pause={str(backend.engine.pauses).lower()}"
         await backend.run("commit", pause, *changes, self._container, _image(id))
@@ -316,20 +315,6 @@ class ContainerSandbox(HeldSandbox):
 
     def _counters(self) -> tuple[int, int]:
         return self._seen.group.out_of_memory(), self._seen.group.refused_processes()
-
-    async def _met_a_limit(self, child: Child, before: tuple[int, int]) -> tuple[Killed | None, str] | None:
-        killed, refused = (now - then for now, then in zip(self._counters(), before, strict=True))
-        if refused > BOMB:
-            await self._end_tree(child)
-            return (
-                Killed.PROCESSES,
-                f"killed: it kept starting more than the sandbox's {self.limits.processes} processes",
-            )
-        if killed and child.ended.result().code == 0:
-            return None, f"some of it was killed: more than the sandbox's {self.limits.memory:,} bytes of memory"
-        if killed:
-            return Killed.MEMORY, f"killed: the sandbox used more than its {self.limits.memory:,} bytes of memory"
-        return None
 
     async def _end_tree(self, child: Child) -> None:
         if not child.ended.done():

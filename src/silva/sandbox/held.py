@@ -26,6 +26,8 @@ from silva.sandbox.spawner import Child, Ended, SandboxGone, Spawner
 
 _GRACE = 0.05
 """Seconds that output may still come after a command's end, where something in the background holds it open."""
+_BOMB = 50
+"""Refused processes from which a command counts as one that starts them without end."""
 _ENDLESS = 1 << 62
 _SHELL = ("sh", "-c", 'if command -v bash >/dev/null; then exec bash -c "$0"; else exec sh -c "$0"; fi')
 _TERMINAL_SHELL = "if command -v bash >/dev/null; then exec bash -i; else exec sh -i; fi"
@@ -70,6 +72,17 @@ class HeldSandbox(Sandbox):
 
     async def _met_a_limit(self, child: Child, before: tuple[int, int]) -> tuple[Killed | None, str] | None:
         """Which limit of the kernel's a command that has ended ran into, if any; None for one that coped with it."""
+        killed, refused = (now - then for now, then in zip(self._counters(), before, strict=True))
+        if refused > _BOMB:
+            await self._end_tree(child)
+            return (
+                Killed.PROCESSES,
+                f"killed: it kept starting more than the sandbox's {self.limits.processes} processes",
+            )
+        if killed and child.ended.result().code == 0:
+            return None, f"some of it was killed: more than the sandbox's {self.limits.memory:,} bytes of memory"
+        if killed:
+            return Killed.MEMORY, f"killed: the sandbox used more than its {self.limits.memory:,} bytes of memory"
         return None
 
     @property

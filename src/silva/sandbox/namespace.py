@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 INSIDE_USER = 1000
 PROXY_PORT = 3128
-BOMB = 50
-"""Refused processes from which on a command is taken for one that forks without end."""
 
 
 class NamespaceSandbox(HeldSandbox):
@@ -283,20 +281,6 @@ class NamespaceSandbox(HeldSandbox):
 
     def _counters(self) -> tuple[int, int]:
         return (0, 0) if self._group is None else (self._group.out_of_memory(), self._group.refused_processes())
-
-    async def _met_a_limit(self, child: Child, before: tuple[int, int]) -> tuple[Killed | None, str] | None:
-        killed, refused = (now - then for now, then in zip(self._counters(), before, strict=True))
-        if refused > BOMB:
-            await self._end_tree(child)
-            return (
-                Killed.PROCESSES,
-                f"killed: it kept starting more than the sandbox's {self.limits.processes} processes",
-            )
-        if killed and child.ended.result().code == 0:
-            return None, f"some of it was killed: more than the sandbox's {self.limits.memory:,} bytes of memory"
-        if killed:
-            return Killed.MEMORY, f"killed: the sandbox used more than its {self.limits.memory:,} bytes of memory"
-        return None
 
     def refused_processes(self) -> int | None:
         """How often the kernel has refused it a process; None where nobody counts."""
