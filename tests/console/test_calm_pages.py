@@ -25,14 +25,18 @@ def live_run(writer: Lake, turns: int) -> Grower:
     return grower
 
 
+def opened(page: Any, console: Console, grower: Grower) -> Any:
+    """The run's page; its list of turns."""
+    page.goto(console.at())
+    page.goto(f"{console.url}/#/run/live/{grower.id}")
+    return page.get_by_role("list", name="Trajectory", exact=True)
+
+
 def test_who_scrolls_up_or_types_a_turn_is_left_in_peace_while_turns_come(
     writer: Lake, serve: Serve, page: Any
 ) -> None:
     grower = live_run(writer, 60)
-    console = serve()
-    page.goto(console.at())
-    page.goto(f"{console.url}/#/run/live/{grower.id}")
-    turns = page.get_by_role("list", name="Trajectory", exact=True)
+    turns = opened(page, serve(), grower)
     turns.get_by_text("step 60").wait_for()
     writer.append_sync(grower.turn())
     turns.get_by_text("step 61").wait_for()  # who is at the end is kept there
@@ -113,10 +117,7 @@ def test_what_a_page_let_go_of_while_a_long_run_went_on_is_there_again_when_look
     writer: Lake, serve: Serve, page: Any
 ) -> None:
     grower = live_run(writer, 20)
-    console = serve()
-    page.goto(console.at())
-    page.goto(f"{console.url}/#/run/live/{grower.id}")
-    turns = page.get_by_role("list", name="Trajectory", exact=True)
+    turns = opened(page, serve(), grower)
     turns.get_by_text("step 20").wait_for()
     for _ in range(40):  # 800 nodes more than were there
         writer.append_sync([node for _ in range(10) for node in grower.turn()])

@@ -94,7 +94,11 @@ async def test_commands_files_and_going_back(containers: Containers, tmp_path: P
             await sandbox.fork(id)
 
 
-async def test_limits_hold_and_say_which(containers: Containers) -> None:
+async def test_limits_hold_and_say_which(
+    containers: Containers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").mkdir()
+    monkeypatch.chdir(tmp_path / "mine")
     about = containers.capabilities()
     assert about.isolation is Isolation.CONTAINER and about.seccomp
     sandbox = await containers.create(Spec(image=IMAGE, limits=SMALL))
@@ -112,6 +116,7 @@ async def test_limits_hold_and_say_which(containers: Containers) -> None:
         bomb = await sandbox.exec("f() { f | f & }; f; sleep 5", seconds=20)
         assert bomb.killed in (Killed.PROCESSES, Killed.TIME)
     assert (await sandbox.exec("echo still here")).text == "still here\n"
+    assert not list((tmp_path / "mine").iterdir()), "nothing is left where the caller works"
 
 
 async def test_nothing_of_the_machine_is_reached(containers: Containers, tmp_path: Path) -> None:

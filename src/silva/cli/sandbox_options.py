@@ -89,12 +89,11 @@ def kept_in(snapshots: Path | None, at: str, keep: str | None, backend: Which) -
 
     if snapshots is not None or not (at or keep is not None):
         return snapshots
-    if backend is Which.container:
-        from silva.envs.home import home
+    from silva.envs.home import home
 
+    if backend is Which.container:
         return home() / "snapshots"  # named so that they are kept: they lie with the engine
     if at.isalnum():
-        from silva.envs.home import home
         from silva.sandbox.garbage import folders
 
         for folder in folders(home()):

@@ -37,12 +37,12 @@ class Group:
     def of(cls, pid: int) -> Group:
         """The group a process is in that others made, to look at what it counts; empty where that cannot be seen."""
         folders: dict[str, Path] = {}
-        for resource, name in (("memory", "memory"), ("pids", "pids"), ("memory", ""), ("pids", "")):
+        for hierarchy, resource in (("", "memory"), ("", "pids"), ("memory", "memory"), ("pids", "pids")):
             with contextlib.suppress(OSError):
-                mounted, own = _mounted(name), _own_path(name, pid)
-                if mounted is not None and own is not None and resource not in folders:
+                mounted, own = _mounted(hierarchy), _own_path(hierarchy, pid)
+                if mounted is not None and own is not None:
                     folder = mounted / own.lstrip("/")
-                    if any(folder.glob(f"{resource}.*")):
+                    if any(folder.glob(f"{resource}.*")):  # version 2 may be there beside version 1, and count nothing
                         folders[resource] = folder
         return cls(folders)
 

@@ -16,7 +16,6 @@ import resource
 import secrets
 import time
 import urllib.parse
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 from weakref import WeakKeyDictionary
@@ -24,14 +23,12 @@ from weakref import WeakKeyDictionary
 from silva.errors import MissingError, StoreError, UsageError
 from silva.sandbox import marks, owner
 from silva.sandbox.capabilities import Capabilities, Fidelity, Held, Isolation
-from silva.sandbox.cgroup import Group
-from silva.sandbox.container_engine import BOUNDED, OWNER, Engine, Seen, find
+from silva.sandbox.container_engine import BOUNDED, OWNER, Engine, Seen, find, remove_images
 from silva.sandbox.held import HeldSandbox
 from silva.sandbox.process import kill
 from silva.sandbox.protocol import WORKSPACE, Backend, Spec
 from silva.sandbox.result import Killed
 from silva.sandbox.seccomp import filter_program
-from silva.sandbox.session import Session
 from silva.sandbox.spawner import Child, SandboxGone, Spawner
 
 _OURS = 3
@@ -45,8 +42,6 @@ _HOLDER = "trap 'exit 0' TERM; while :; do sleep 2000000000 & wait $!; done"
 _RIGHTS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 """What root may in a container: with its own files, users and processes, so that software can be installed."""
 _FOLDERS = (WORKSPACE, "/home/agent", "/tmp", "/var/tmp")
-_TERMINAL = "SILVA_TERMINAL"
-_SHELL = "if command -v bash >/dev/null; then exec bash -i; else exec sh -i; fi"
 # The engine tells the terminal's size some time after the start, docker last.
 _SIZED = 'stty rows "$1" cols "$2" 2>/dev/null; shift 2; exec "$@"'
 
@@ -150,9 +145,9 @@ class Containers(Backend):
         except MissingError:
             raise StoreError(f"there is no checkpoint {id!r}: it was never made here, or has been removed") from None
 
-    async def run(self, *words: str) -> str:
-        """Run the engine; what it prints. Raises MissingError, with its last line."""
-        return await asyncio.to_thread(self.engine.run, *words)
+    async def run(self, *words: str, folder: Path | None = None) -> str:
+        """See `Engine.run`."""
+        return await asyncio.to_thread(self.engine.run, *words, folder=folder)
 
     async def close(self) -> None:
         """See `Backend.close`. Raises MissingError where the engine keeps a checkpoint that was to go."""
@@ -161,7 +156,7 @@ class Containers(Backend):
         self._closed = True
         await asyncio.gather(*(sandbox.destroy() for sandbox in list(self.sandboxes.values())))
         try:
-            await asyncio.to_thread(self.engine.remove_images, self.folder.name)
+            await asyncio.to_thread(remove_images, self.engine.name, self.folder.name)
         finally:  # where that fails the folder stays, so that `reap` knows of them
             await self.spawner.close()
         await asyncio.to_thread(owner.remove, self.folder)
@@ -175,7 +170,7 @@ class ContainerSandbox(HeldSandbox):
         self._backend = backend
         self._folder = backend.folder / id
         self._container = f"silva-{id}"
-        self._seen = Seen(namespace="", group=Group({}))
+        self._seen = Seen()
         self._marks: WeakKeyDictionary[Child, str] = WeakKeyDictionary()
         self._alive = False
 
@@ -223,7 +218,7 @@ class ContainerSandbox(HeldSandbox):
         words = ["run", "--detach", f"--name={self._container}", f"--label=silva={self.id}", *safe, *bounds, *mounts]
         words += ["--workdir=/", "--entrypoint=sh", image, "-c", _HOLDER]
         self._alive = True
-        await self._backend.run(*words)
+        await self._backend.run(*words, folder=self._folder)
         await self._backend.run("exec", self._container, "mkdir", "-p", *_FOLDERS)
         self._seen = await asyncio.to_thread(self._backend.engine.seen, self._container)
 
@@ -287,31 +282,22 @@ class ContainerSandbox(HeldSandbox):
         del found["PATH"]  # the image's own holds
         return found
 
-    def _message(self, words: list[str], folder: str, variables: dict[str, str]) -> dict[str, Any]:
-        message = super()._message(words, folder, variables)
+    def _message(
+        self, words: list[str], folder: str, variables: dict[str, str], size: tuple[int, int] | None = None
+    ) -> dict[str, Any]:
+        message = super()._message(words, folder, variables, size)
+        if size is not None:
+            words = ["sh", "-c", _SIZED, "sh", *map(str, size), *words]
         mark = marks.made()
-        given = {**message["variables"], marks.MARK: mark}
-        terminal = ["--tty"] if given.pop(_TERMINAL, "") else []
-        inside = [f"--env={name}={value}" for name, value in given.items()]
+        inside = [f"--env={name}={value}" for name, value in {**message["variables"], marks.MARK: mark}.items()]
+        options = ["--interactive", *(["--tty"] if size else []), *inside, f"--workdir={message['folder']}"]
         engine = self._backend.engine
-        command = [engine.name, "exec", "--interactive", *terminal, *inside, f"--workdir={message['folder']}"]
-        message["arguments"] = [*command, self._container, *message["arguments"]]
-        message["variables"] = {**engine.variables(), "SILVA_SANDBOX": self.id}
-        message["folder"] = "/"
-        message["mark"] = mark
+        message["arguments"] = [engine.name, "exec", *options, self._container, *words]
+        message |= {"variables": engine.variables(), "folder": "/", "mark": mark}
         return message
 
     def _began(self, child: Child, message: dict[str, Any]) -> None:
         self._marks[child] = message["mark"]
-
-    async def session(
-        self, command: str | Sequence[str] = "", *, variables: dict[str, str] | None = None, **rest: Any
-    ) -> Session:
-        """See `Sandbox.session`."""
-        size = [str(rest.setdefault("rows", 40)), str(rest.setdefault("columns", 120))]
-        given = ["sh", "-c", command or _SHELL] if isinstance(command, str) else list(command)
-        words = ["sh", "-c", _SIZED, "sh", *size, *given]
-        return await super().session(words, variables={**(variables or {}), _TERMINAL: "1"}, **rest)
 
     def _counters(self) -> tuple[int, int]:
         return self._seen.group.out_of_memory(), self._seen.group.refused_processes()

@@ -13,7 +13,8 @@ import json
 import os
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from silva.errors import MissingError, UsageError
@@ -33,8 +34,8 @@ BOUNDED = frozenset(("memory", "processes", "cpus"))
 class Seen:
     """Where a container's processes are: their pid namespace ("" where it cannot be seen), and what counts them."""
 
-    namespace: str
-    group: Group
+    namespace: str = ""
+    group: Group = field(default_factory=lambda: Group({}))
 
 
 class Engine(Record, frozen=True, kw_only=True):
@@ -54,13 +55,14 @@ class Engine(Record, frozen=True, kw_only=True):
     bounds: frozenset[str]
     pauses: bool
 
-    def run(self, *words: str) -> str:
-        """What a command of it prints.
+    def run(self, *words: str, folder: Path | None = None) -> str:
+        """What a command of it prints. A folder to run in is to be given for `run`: podman leaves a file there when
+        a container's memory runs out.
 
         Raises:
             MissingError: it refuses, with its last line.
         """
-        return _said(self.name, *words)
+        return said(self.name, *words, folder=folder)
 
     def variables(self) -> dict[str, str]:
         """What of this process's environment its command line needs."""
@@ -72,17 +74,18 @@ class Engine(Record, frozen=True, kw_only=True):
             pid = int(self.run("inspect", "--format", "{{.State.Pid}}", container))
             namespace = os.readlink(f"/proc/{pid}/ns/pid")  # noqa: PTH115 - no file stands behind it
         except (ValueError, OSError):
-            return Seen(namespace="", group=Group({}))
+            return Seen()
         if namespace == os.readlink("/proc/self/ns/pid"):  # noqa: PTH115
             namespace = ""  # the engine's settings share this machine's: its processes are not all the container's
         # Without groups of its own a container is in the user's, with everything else of theirs.
         return Seen(namespace=namespace, group=Group.of(pid) if self.bounds else Group({}))
 
-    def remove_images(self, owner: str) -> None:
-        """Remove the checkpoints that a backend made for as long as it is open. Raises MissingError."""
-        ids = dict.fromkeys(self.run("images", "--quiet", "--filter", f"label={OWNER}={owner}").split())
-        if ids:
-            self.run("rmi", "--force", *ids)
+
+def remove_images(engine: str, owner: str) -> None:
+    """Remove the checkpoints that a backend made for as long as it is open. Raises MissingError."""
+    ids = dict.fromkeys(said(engine, "images", "--quiet", "--filter", f"label={OWNER}={owner}").split())
+    if ids:
+        said(engine, "rmi", "--force", *ids)
 
 
 def find(asked: str = "") -> Engine:
@@ -101,7 +104,7 @@ def find(asked: str = "") -> Engine:
     wrong = ""
     for name in here:
         try:
-            return _told(name, json.loads(_said(name, "info", "--format", "{{json .}}")))
+            return _told(name, json.loads(said(name, "info", "--format", "{{json .}}")))
         except MissingError as error:
             wrong = wrong or str(error)
         except ValueError:
@@ -134,10 +137,21 @@ def _told(name: str, info: dict[str, Any]) -> Engine:
     return Engine(name=name, rootless=rootless, seccomp=seccomp, bounds=held, pauses=pauses)
 
 
-def _said(engine: str, *words: str) -> str:
+def said(engine: str, *words: str, folder: Path | None = None) -> str:
+    """What a command of an engine prints, run in a folder.
+
+    Raises:
+        MissingError: it refuses, with its last line; or cannot be started.
+    """
     try:
         done = subprocess.run(
-            [engine, *words], capture_output=True, text=True, timeout=_SECONDS, check=False, stdin=subprocess.DEVNULL
+            [engine, *words],
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            cwd=folder,
         )
     except subprocess.TimeoutExpired:
         raise MissingError(f"{engine} {words[0]} did not answer within {_SECONDS} s") from None

@@ -159,8 +159,8 @@ class HeldSandbox(Sandbox):
                     [*(kept.WORDS if self._keeps_sessions else ()), *words],
                     folder,
                     {"TERM": "xterm-256color", **(variables or {})},
+                    (rows, columns),
                 )
-                message |= {"terminal": True, "rows": rows, "columns": columns, "kept": self._keeps_sessions}
                 child = await self._spawner.enter(message, [other.fileno()])
                 self._began(child, message)
             own.setblocking(False)
@@ -208,14 +208,20 @@ class HeldSandbox(Sandbox):
             stream.seek(0)
             return await asyncio.to_thread(archive.unpack, stream, target, most)
 
-    def _message(self, words: list[str], folder: str, variables: dict[str, str]) -> dict[str, Any]:
+    def _message(
+        self, words: list[str], folder: str, variables: dict[str, str], size: tuple[int, int] | None = None
+    ) -> dict[str, Any]:
+        """What the fork server is told to start; with a `size`, on a terminal of so many rows and columns."""
         if not words or any("\0" in word for word in words):
             raise UsageError("a command needs a program, and no NUL bytes")
         place = self._place(str(archive.inside(folder or WORKSPACE)))
         known = self._variables()
+        rows, columns = size or (0, 0)
+        terminal = {"rows": rows, "columns": columns, "kept": self._keeps_sessions} if size else {}
         return {
             **self._entry("exec"),
-            "terminal": False,
+            "terminal": size is not None,
+            **terminal,
             "folder": place,
             "arguments": words,
             "variables": {**known, **self.spec.variables, **variables},

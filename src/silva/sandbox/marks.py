@@ -13,7 +13,7 @@ import secrets
 from collections.abc import Collection
 from pathlib import Path
 
-from silva.sandbox.forkserver.victims import processes
+from silva.sandbox.forkserver.victims import processes, trees
 
 MARK = "SILVA_EXEC"
 INSIDE = f"""
@@ -42,14 +42,9 @@ def of_command(namespace: str, mark: str, since: int, others: Collection[str]) -
     """
     table = processes("/proc")
     marks = {pid: _of(pid) for pid in table if _inside(pid, namespace)}
-    foreign = {pid for pid, found in marks.items() if found in others}
-    found = set()
-    for pid, its in marks.items():
-        started = table[pid][2]
-        unmarked = not its and started >= since and table[pid][3] != "Z" and not _below(table, pid, foreign)
-        if its == mark or unmarked:
-            found.add(pid)
-    return found
+    theirs = trees(table, [pid for pid, found in marks.items() if found in others])
+    unmarked = {pid for pid, found in marks.items() if not found and table[pid][2] >= since and table[pid][3] != "Z"}
+    return {pid for pid, found in marks.items() if found == mark} | (unmarked - theirs)
 
 
 def _inside(pid: int, namespace: str) -> bool:
@@ -65,13 +60,3 @@ def _of(pid: int) -> str:
             if name == MARK.encode():
                 return value.decode(errors="replace")
     return ""
-
-
-def _below(table: dict[int, tuple[int, int, int, str]], pid: int, roots: set[int]) -> bool:
-    for _ in range(len(table)):
-        if pid in roots:
-            return True
-        if pid not in table or pid == 1:
-            return False
-        pid = table[pid][0]
-    return False

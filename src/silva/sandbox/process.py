@@ -22,7 +22,7 @@ from silva.sandbox.capabilities import Capabilities, Fidelity, Held, Isolation
 from silva.sandbox.cgroup import Groups, members, remove_groups
 from silva.sandbox.contents import Contents
 from silva.sandbox.files import CopiedFiles
-from silva.sandbox.forkserver.victims import processes
+from silva.sandbox.forkserver.victims import processes, trees
 from silva.sandbox.held import HeldSandbox
 from silva.sandbox.layers import Snapshot
 from silva.sandbox.protocol import WORKSPACE, Backend, Spec
@@ -226,7 +226,7 @@ class ProcessSandbox(HeldSandbox):
         for _ in range(40):
             table = processes("/proc")
             found = {pid for pid in self._own() if pid in table and table[pid][2] >= child.at}
-            victims = {pid for pid in found if pid not in others and not _below(table, pid, others)}
+            victims = found - trees(table, list(others))
             if not child.ended.done():
                 victims.add(child.pid)
             if not kill(victims):
@@ -255,16 +255,6 @@ def labelled(id: str) -> set[int]:
                 if wanted in environ.read() + b"\0":
                     found.add(int(name))
     return found
-
-
-def _below(table: dict[int, tuple[int, int, int, str]], pid: int, roots: set[int]) -> bool:
-    for _ in range(len(table)):
-        if pid in roots or (pid in table and table[pid][1] in roots):
-            return True
-        if pid not in table or pid == 1:
-            return False
-        pid = table[pid][0]
-    return False
 
 
 def kill(pids: set[int]) -> bool:

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
-import subprocess
 import time
 from pathlib import Path
 
 from silva.errors import MissingError
 from silva.sandbox import owner
 from silva.sandbox.cgroup import Groups, members, remove_groups
+from silva.sandbox.container_engine import remove_images, said
 from silva.sandbox.owner import Label, Owner, Standing
 from silva.sandbox.process import labelled
 from silva.sandbox.watch import usage
@@ -186,14 +185,12 @@ def _containers(labels: list[Label], left: list[str]) -> int:
         engine, _, name = label.container.partition(":")
         if not engine:
             continue
-        if shutil.which(engine) is None:
-            left.append(f"container {name} may still be there: {engine} is not")
-            continue
-        done = subprocess.run([engine, "rm", "-f", name], capture_output=True, text=True, check=False)
-        if done.returncode == 0:
+        try:
+            said(engine, "rm", "-f", name)
             removed += 1
-        elif "no such container" not in done.stderr.lower():
-            left.append(f"container {name}: {(done.stderr.strip().splitlines() or ['it stays'])[-1]}")
+        except MissingError as error:
+            if "no such container" not in str(error).lower():
+                left.append(f"container {name} may still be there: {error}")
     return removed
 
 
@@ -201,10 +198,8 @@ def _images(folder: Path, record: Owner | None, left: list[str]) -> None:
     """Remove the checkpoints that a container backend made for itself alone."""
     if record is None or not record.engine:
         return
-    from silva.sandbox.container_engine import find
-
     try:
-        find(record.engine).remove_images(folder.name)
+        remove_images(record.engine, folder.name)
     except MissingError as error:
         left.append(f"checkpoints of {folder.name} may still be there: {error}")
 

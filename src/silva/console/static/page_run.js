@@ -27,7 +27,7 @@ export async function run(place, { where, given, query }, app) {
   let walk = id || spot ? await ask("walk", question()) : { nodes: [], head: null, tree: "", attempts: [], judged: {}, run: name };
   name = walk.run || name;
   const nodes = walk.nodes, numbers = [], bodies = new Map(), open = new Set(), wanted = new Set();
-  let all = false, found = [], judged = walk.judged, turns = 0, row = walk.head, light = 0;
+  let all = false, found = [], judged = walk.judged, turns = 0, row = walk.head, lightened = 0;
 
   const ids = new Map();
   function number(from) {
@@ -36,7 +36,7 @@ export async function run(place, { where, given, query }, app) {
   number(0);
   // A page that stays open for days holds no more of the turns before than what it finds them by.
   function lighten() {
-    for (; light < nodes.length - LINES; light++) { const { id, role, author } = nodes[light]; nodes[light] = { id, role, author, text: "…", light: true }; }
+    for (; lightened < nodes.length - LINES; lightened++) { const { id, role, author } = nodes[lightened]; nodes[lightened] = { id, role, author, text: "…", light: true }; }
   }
 
   const list = new List({
@@ -182,7 +182,7 @@ export async function run(place, { where, given, query }, app) {
     if (!follows || !walk.tree) return;
     const fresh = await ask("walk", { ...question(), after: nodes.at(-1)?.id });
     row = fresh.head; walk.attempts = fresh.attempts;
-    if (fresh.from === 0 && nodes.length) { nodes.length = 0; numbers.length = 0; ids.clear(); turns = light = 0; judged = fresh.judged; bodies.clear(); list.setCount(0); }
+    if (fresh.from === 0 && nodes.length) { nodes.length = 0; numbers.length = 0; ids.clear(); turns = lightened = 0; judged = fresh.judged; bodies.clear(); list.setCount(0); }
     append(fresh.nodes); // what the stream brought meanwhile is there already
     judged = fresh.judged;
     list.refresh();

@@ -73,18 +73,19 @@ def _victims(root: int, others: list[int], start: int) -> list[int]:
     """The processes of a command: its tree, its session, and what has been started since and is no other command's."""
     table = processes("/proc")
     own = os.getpid()
-    theirs = _trees(table, others)
-    mine = _trees(table, [root])
+    theirs = trees(table, others)
+    mine = trees(table, [root])
     since = {
         pid
         for pid, (parent, _session, began, state) in table.items()
         if began >= start and parent == 1 and state != "Z"
     }
-    mine |= _trees(table, list(since - theirs))
+    mine |= trees(table, list(since - theirs))
     return [pid for pid in mine - theirs - {1, own} if table[pid][3] != "Z"]
 
 
-def _trees(table: dict[int, tuple[int, int, int, str]], roots: list[int]) -> set[int]:
+def trees(table: dict[int, tuple[int, int, int, str]], roots: list[int]) -> set[int]:
+    """Processes, who is in a session of theirs, and all that these started."""
     found = {pid for pid, row in table.items() if pid in roots or row[1] in roots}
     while more := {pid for pid, row in table.items() if row[0] in found} - found:
         found |= more
