@@ -20,6 +20,7 @@ from student import Student
 from silva.lake import Lake
 from silva.rollout import RolloutConfig, run_rollout
 from silva.rollout.conversations import Conversation, shown
+from silva.rollout.policies import SLIP
 from silva.rollout.run import Hooks
 from silva.train.config import TrainConfig
 from silva.train.curves import read_curve
@@ -30,13 +31,13 @@ from silva.train.online.launch import train_online
 from silva.train.sample import Sample
 from silva.train.sample_file import write_samples
 from silva.train.stretch import Reading
-from silva.tree import Task, Trajectory
+from silva.tree import Supervision, Task, Trajectory, digest
 from silva.tree.formats.tasks import write_tasks
 
 TEMPERATURE = 1.0
 """Of everything a student plays, measured or not: what is measured is the policy that is trained."""
-MICRO_TOKENS = 512
-"""Computed at once. Changes no result; two seeds side by side need a fraction of the memory."""
+MICRO_TOKENS = 2048
+"""Computed at once. Changes no result; samples that begin alike are computed once where they fit in together."""
 
 
 class Experiment:
@@ -96,6 +97,34 @@ class Experiment:
         """Samples of the expert on `count` tasks to learn from, with the ids the student's tokenizer gives."""
         self.play(run, self.learn[skip : skip + count], policy="expert", renderer=student.base)
         return self.samples(run)
+
+    def slipping(
+        self, run: str, count: int, student: Student, slips: float, **more: Any
+    ) -> tuple[list[Sample], list[Sample], int]:
+        """The expert again, with a share of its turns taken by another action: samples with loss on all actions,
+        samples with loss on those that are the expert's own, and how many are not."""
+        self.play(run, self.learn[:count], policy="expert", renderer=student.base, slips=slips, **more)
+        everything = self.samples(run)
+        masked = asyncio.run(self._mask(run))
+        return everything, self.samples(run), masked
+
+    async def _mask(self, run: str) -> int:
+        async with Lake.open(str(self.lake)) as lake:
+            slips = [node for node in lake.nodes(run_id=run) if node.attributes.get(SLIP)]
+            judged = [
+                Supervision(
+                    id=digest("mask", node.id)[:24],
+                    node_id=node.id,
+                    run_id=node.run_id,
+                    verdict="mask",
+                    source="rule",
+                    by="injected",
+                    reason="put in the place of the expert's action",
+                )
+                for node in slips
+            ]
+            await lake.append(judged)
+        return len(slips)
 
     def attempts(self, run: str, student: Student, tasks: Sequence[Task], group: int) -> list[Sample]:
         """Samples of the student's own attempts."""

@@ -1,56 +1,78 @@
 """On-policy distillation from a better teacher, against SFT on as many of the teacher's episodes: who reaches it with fewer?
 
-    python benchmarks/learning/opd.py --env reasoning-gym/gcd --policy local --seeds 0 1 2
+    python benchmarks/learning/opd.py --env babyai --policy local --seeds 0 1 2
 
-The teacher is the same base trained on many expert episodes. The student has seen a few, and goes on in stages, twice from the same
-weights: by OPD on episodes of its own that the teacher judges id by id, or by SFT on as many episodes that the teacher played. OPD plays
-in small rounds, so that it learns from what it does now. Both learn what the teacher knows and no more: the expert is not asked again.
-After every stage both are measured. `curve` gives success by episodes since the start; `reach` the episodes after which the teacher's rate less five points is
-reached, over all seeds (null: not reached).
+The teacher is the same base trained on many episodes of an expert, once for all seeds; where the environment's actions can be
+enumerated, the expert slips now and then and its slips are masked, so that the teacher has seen how to find back. The student has seen a few
+of the expert's episodes, and goes on, twice from the same weights: by OPD on episodes of its own that the teacher judges id by id, or by SFT on
+as many episodes that the teacher played on the same tasks. OPD plays in rounds, each by what the last has made of it, and after each trains
+the student of the beginning anew on all of them (DAgger, Ross et al. 2011): an optimiser that begins afresh takes its first steps blindly,
+and few steps on few new episodes undid more than they taught. The expert is not asked again. After each of `opd_counts` episodes both are measured.
+`curve` gives success by episodes since the start; `reach` the episodes after which the teacher's rate less five points is reached, over
+all seeds (null: not reached); `holds` whether OPD reaches it, and with fewer.
 """
 
 from __future__ import annotations
 
 import sys
+from itertools import accumulate
 from statistics import fmean
 from typing import Any
 
 from recipes import RECIPES
 from runner import Seed, main
+from student import Student
 from table import Row
+
+from silva.train.sample import Sample
 
 NEAR = 0.05
 """How near to the teacher's rate counts as reached."""
 OPD = {"name": "opd", "parameters": {"form": "forward_kl"}}
 
 
+def prepare(seed: Seed) -> list[Row]:
+    """The teacher."""
+    recipe = RECIPES[seed.policy, seed.env]
+    experiment, teacher = seed.experiment, seed.student
+    for left in range(recipe.teacher_parts - 1, -1, -1):
+        name = f"teacher-{left}" if left else "teacher"
+        own = seed.number + recipe.teacher_parts - 1 - left
+        if recipe.teacher_slips:
+            lessons = experiment.slipping(
+                f"lessons-{left}", recipe.teacher_tasks, seed.student, recipe.teacher_slips, seed=own
+            )[1]
+        else:
+            lessons = experiment.expert(f"lessons-{left}", recipe.teacher_tasks, seed.student)
+        teacher = experiment.fit(name, teacher, lessons, {"name": "sft"}, seed=own, **recipe.teacher)
+    rates = experiment.measure(teacher, recipe.attempts)
+    return [Row(seed=seed.number, left="teacher", right="teacher", before=rates, after=rates, more={})]
+
+
 def run(seed: Seed) -> list[Row]:
     """One seed."""
     recipe = RECIPES[seed.policy, seed.env]
     experiment = seed.experiment
-    lessons = experiment.expert("teacher-lessons", recipe.teacher_tasks, seed.student)
-    teacher = experiment.fit("teacher", seed.student, lessons, {"name": "sft"}, **recipe.teacher)
+    base = Student(name="tiny", base=str(seed.prepared / "tiny")) if seed.tiny else seed.student
+    teacher = base.after("teacher", seed.prepared / "teacher" / "policy")
     best = experiment.measure(teacher, recipe.attempts)
-    start = experiment.fit(
-        "start", seed.student, lessons[: recipe.opd_begin_tasks], {"name": "sft"}, **recipe.opd_begin
-    )
+    lessons = experiment.expert("begin", recipe.opd_begin_tasks, base)
+    start = experiment.fit("start", base, lessons, {"name": "sft"}, **recipe.opd_begin)
     before = experiment.measure(start, recipe.attempts)
-    sft = opd = start
-    seen = recipe.opd_begin_tasks
-    rows: list[Row] = []
     said = {"teacher": fmean(best.values()), "start": fmean(before.values())}
-    for stage, count in enumerate(recipe.opd_stages):
-        tasks = experiment.learn[seen : seen + count]
-        for first in range(0, count, recipe.opd_round):
-            name = f"{stage}-{first}"
-            attempts = experiment.attempts(f"attempts-{name}", opd, tasks[first : first + recipe.opd_round], 1)
-            opd = experiment.fit(f"opd-{name}", opd, attempts, OPD, teacher=_teacher(teacher), **recipe.opd)
-        played = experiment.attempts(f"teacher-plays-{stage}", teacher, tasks, 1)
-        sft = experiment.fit(f"sft-{stage}", sft, played, {"name": "sft"}, **recipe.opd_sft)
-        seen += count
+    tasks = experiment.learn[recipe.opd_begin_tasks :]
+    opd, attempts = start, list[Sample]()
+    rows: list[Row] = []
+    for done, count in zip(accumulate(recipe.opd_rounds), recipe.opd_rounds, strict=True):
+        attempts += experiment.attempts(f"attempts-{done}", opd, tasks[done - count : done], 1)
+        opd = experiment.fit(f"opd-{done}", start, attempts, OPD, teacher=_judge(teacher), **recipe.opd)
+        if done not in recipe.opd_counts:
+            continue
+        played = experiment.attempts(f"teacher-plays-{done}", teacher, tasks[:done], 1)
+        sft = experiment.fit(f"sft-{done}", start, played, {"name": "sft"}, **recipe.opd_sft)
         left, right = (experiment.measure(each, recipe.attempts) for each in (sft, opd))
-        name = f"{seen - recipe.opd_begin_tasks} episodes"
         more = {"sft": fmean(left.values()), "opd": fmean(right.values()), **said}
+        name = f"{done} episodes"
         rows.append(
             Row(seed=seed.number, left=f"SFT, {name}", right=f"OPD, {name}", before=left, after=right, more=more)
         )
@@ -59,7 +81,7 @@ def run(seed: Seed) -> list[Row]:
     return rows
 
 
-def _teacher(teacher: Any) -> dict[str, Any]:
+def _judge(teacher: Student) -> dict[str, Any]:
     if teacher.adapted:
         return {"weights": teacher.base, "adapter": str(teacher.trained)}
     return {"weights": str(teacher.trained)}
@@ -67,16 +89,21 @@ def _teacher(teacher: Any) -> dict[str, Any]:
 
 def reached(rows: list[Row]) -> dict[str, Any]:
     """The curves over all seeds, and where each reaches the teacher."""
-    bar = fmean(row.more["teacher"] for row in rows if "teacher" in row.more) - NEAR
-    curve: dict[str, dict[str, float]] = {"SFT": {}, "OPD": {}}
+    best = fmean(row.more["teacher"] for row in rows if "teacher" in row.more)
+    start = fmean(row.more["start"] for row in rows if "start" in row.more)
+    curve: dict[str, dict[int, float]] = {"SFT": {0: round(start, 4)}, "OPD": {0: round(start, 4)}}
     for right in dict.fromkeys(row.right for row in rows if row.right.startswith("OPD, ")):
         mine = [row for row in rows if row.right == right]
-        count = right.removeprefix("OPD, ").removesuffix(" episodes")
+        count = int(right.removeprefix("OPD, ").removesuffix(" episodes"))
         curve["SFT"][count] = round(fmean(row.more["sft"] for row in mine), 4)
         curve["OPD"][count] = round(fmean(row.more["opd"] for row in mine), 4)
-    reach = {name: next((int(n) for n, rate in points.items() if rate >= bar), None) for name, points in curve.items()}
-    return {"teacher": round(bar + NEAR, 4), "curve": curve, "reach": reach}
+    reach = {
+        name: next((n for n, rate in points.items() if rate >= best - NEAR), None) for name, points in curve.items()
+    }
+    sft, opd = reach["SFT"], reach["OPD"]
+    holds = opd is not None and (sft is None or opd < sft)
+    return {"teacher": round(best, 4), "curve": curve, "reach": reach, "holds": holds}
 
 
 if __name__ == "__main__":
-    sys.exit(main("opd", __doc__, run, reached))
+    sys.exit(main("opd", __doc__, run, reached, prepare))

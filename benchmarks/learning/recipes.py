@@ -5,14 +5,16 @@ An adapter bears a learning rate of 1e-3, a tiny policy from nothing 3e-3; polic
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
     """`attempts` at each held-out task; the other numbers are tasks, or what `Experiment.fit` and `fit_online` take.
-    `begin_tasks` are the expert's episodes that GRPO, DPO and OPD's policy has seen before; OPD plays `opd_round` at a time."""
+    `begin_tasks` are the expert's episodes that GRPO and DPO's policy has seen before, `opd_begin_tasks` OPD's, which plays `opd_rounds` and
+    is measured after each sum of them that is in `opd_counts`; `teacher_slips` is the share of turns at which the expert slips for the teacher's lessons, which
+    it gets `teacher_parts` times, with other slips each."""
 
     attempts: int
     sft_tasks: int
@@ -25,12 +27,14 @@ class Recipe:
     dpo: dict[str, Any]
     teacher_tasks: int
     teacher: dict[str, Any]
-    opd_stages: tuple[int, ...]
+    opd_counts: tuple[int, ...]
     opd: dict[str, Any]
     opd_sft: dict[str, Any]
     opd_begin_tasks: int
-    opd_round: int
+    opd_rounds: tuple[int, ...]
     opd_begin: dict[str, Any] = field(default_factory=dict[str, Any])
+    teacher_slips: float = 0.0
+    teacher_parts: int = 1
 
 
 QUESTIONS = Recipe(
@@ -43,38 +47,43 @@ QUESTIONS = Recipe(
     dpo_tasks=240,
     dpo_group=6,
     dpo={"batch": 8, "rate": 2e-4, "epochs": 2},
-    teacher_tasks=480,
+    teacher_tasks=800,
     teacher={"batch": 8, "rate": 1e-3},
-    opd_stages=(40, 80, 160),
-    opd={"batch": 8, "rate": 3e-4, "epochs": 2},
-    opd_sft={"batch": 8, "rate": 3e-4, "epochs": 2},
+    opd_counts=(40, 80, 160),
+    opd={"batch": 8, "rate": 5e-4, "epochs": 6},
+    opd_sft={"batch": 8, "rate": 5e-4, "epochs": 6},
     opd_begin_tasks=24,
-    opd_round=40,
+    opd_rounds=(20, 20, 40, 80),
+    opd_begin={"batch": 4, "rate": 1e-3},
+)
+
+BABYAI = Recipe(
+    attempts=2,
+    sft_tasks=72,
+    sft={"batch": 4, "rate": 1e-3},
+    begin_tasks=24,
+    begin={"batch": 4, "rate": 1e-3},
+    grpo={"steps": 8, "batch": 6, "group": 6, "rate": 2e-4},
+    dpo_tasks=24,
+    dpo_group=6,
+    dpo={"batch": 4, "rate": 1e-4, "epochs": 2},
+    teacher_tasks=160,
+    teacher={"batch": 4, "rate": 1e-3},
+    teacher_slips=0.3,
+    teacher_parts=2,
+    opd_counts=(12, 24),
+    opd={"batch": 4, "rate": 5e-4, "epochs": 6},
+    opd_sft={"batch": 4, "rate": 5e-4, "epochs": 6},
+    opd_begin_tasks=24,
+    opd_rounds=(4, 4, 4, 12),
     opd_begin={"batch": 4, "rate": 1e-3},
 )
 
 RECIPES = {
     ("local", "reasoning-gym/number_sequence"): QUESTIONS,
     ("local", "reasoning-gym/gcd"): QUESTIONS,
-    ("local", "babyai"): Recipe(
-        attempts=2,
-        sft_tasks=72,
-        sft={"batch": 4, "rate": 1e-3},
-        begin_tasks=24,
-        begin={"batch": 4, "rate": 1e-3},
-        grpo={"steps": 8, "batch": 6, "group": 6, "rate": 2e-4},
-        dpo_tasks=24,
-        dpo_group=6,
-        dpo={"batch": 4, "rate": 1e-4, "epochs": 2},
-        teacher_tasks=120,
-        teacher={"batch": 4, "rate": 1e-3},
-        opd_stages=(12, 12),
-        opd={"batch": 4, "rate": 5e-4, "epochs": 6},
-        opd_sft={"batch": 4, "rate": 5e-4, "epochs": 6},
-        opd_begin_tasks=24,
-        opd_round=4,
-        opd_begin={"batch": 4, "rate": 1e-3},
-    ),
+    ("local", "babyai"): BABYAI,
+    ("local", "babyai-rooms"): replace(BABYAI, teacher_tasks=240, teacher_slips=0.25, teacher_parts=1),
     ("tiny", "babyai"): Recipe(
         attempts=2,
         sft_tasks=160,
@@ -87,11 +96,11 @@ RECIPES = {
         dpo={"batch": 8, "rate": 2e-4, "epochs": 2},
         teacher_tasks=160,
         teacher={"batch": 8, "rate": 3e-3, "epochs": 10},
-        opd_stages=(32, 64),
-        opd={"batch": 8, "rate": 1e-3, "epochs": 2},
-        opd_sft={"batch": 8, "rate": 1e-3, "epochs": 2},
+        opd_counts=(32, 96),
+        opd={"batch": 8, "rate": 1e-3, "epochs": 4},
+        opd_sft={"batch": 8, "rate": 1e-3, "epochs": 4},
         opd_begin_tasks=48,
-        opd_round=32,
+        opd_rounds=(32, 64),
         opd_begin={"batch": 8, "rate": 3e-3, "epochs": 8},
     ),
 }

@@ -24,6 +24,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from recipes import RECIPES
 from settings import SETTINGS, Setting
 from student import Student, tiny
 from table import RESULTS, Row, hand_in, together
@@ -32,15 +33,19 @@ from silva.train.config import BUNDLED
 
 Run: TypeAlias = Callable[["Seed"], list[Row]]
 
+PREPARED = 11
+"""The seed of what is made once for all seeds; none of those that are measured."""
+
 
 class Seed:
-    """What a seed's run is given: an experiment, the student it begins with and the policy's name."""
+    """What a seed's run is given: an experiment, the student it begins with, the policy's name, and where lies what was
+    prepared for all seeds."""
 
-    def __init__(self, folder: Path, env: str, policy: str, seed: int, threads: int | None) -> None:
+    def __init__(self, folder: Path, env: str, policy: str, seed: int, threads: int | None, prepared: Path) -> None:
         from experiment import Experiment
 
         self.setting: Setting = SETTINGS[env]
-        self.env, self.policy, self.number = env, policy, seed
+        self.env, self.policy, self.number, self.prepared = env, policy, seed, prepared
         self.experiment = Experiment(folder, self.setting, seed, threads)
         self.tiny = policy == "tiny"
 
@@ -52,14 +57,22 @@ class Seed:
         return Student(name="base", base=BUNDLED)
 
 
-def main(name: str, doc: str | None, run: Run, more: Callable[[list[Row]], dict[str, Any]] = lambda rows: {}) -> int:
+def main(
+    name: str,
+    doc: str | None,
+    run: Run,
+    more: Callable[[list[Row]], dict[str, Any]] = lambda rows: {},
+    prepare: Run | None = None,
+) -> int:
     """Run the seeds asked for, print the table, write the JSON.
 
     Args:
         name: of the experiment and its results file.
         doc: what `--help` says.
         run: one seed.
-        more: what is said of all rows besides the comparisons.
+        more: what is said of all rows besides the comparisons. Its `holds`, where it has one, is whether the claim
+            holds; else all gains must be above 0.
+        prepare: what all seeds need, made once in a folder of its own with the seed `PREPARED`; its rows are not used.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", choices=sorted(SETTINGS), default="babyai")
@@ -72,14 +85,22 @@ def main(name: str, doc: str | None, run: Run, more: Callable[[list[Row]], dict[
         "--kept", action="store_true", help="run only the seeds whose rows are not in results/learning/seeds"
     )
     parser.add_argument("--one", type=int, default=None, help=argparse.SUPPRESS)
+    parser.add_argument("--prepare", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
+    if (given.policy, given.env) not in RECIPES:
+        known = ", ".join(f"--env {env} --policy {policy}" for policy, env in RECIPES)
+        parser.error(f"no recipe for --env {given.env} --policy {given.policy}; there are {known}")
     root: Path = given.folder or Path(tempfile.mkdtemp(prefix="silva-learning-"))
+    if given.prepare and prepare is not None:
+        return _one(prepare, _place(root, name, given, PREPARED), given, PREPARED)
     if given.one is not None:
-        return _one(run, _place(root, name, given, given.one), given)
+        return _one(run, _place(root, name, given, given.one), given, given.one)
     if given.kept:
         for seed in given.seeds:
             _bring(_kept(name, given, seed), _place(root, name, given, seed) / "rows.json")
-    _all(name, root, given)
+    if prepare is not None:
+        _all(name, root, given, [PREPARED], "--prepare")
+    _all(name, root, given, given.seeds)
     rows = [
         Row(**row)
         for seed in given.seeds
@@ -94,7 +115,7 @@ def main(name: str, doc: str | None, run: Run, more: Callable[[list[Row]], dict[
     hand_in(name, given.env, given.policy, body, keep=not given.no_keep)
     if given.folder is None:
         shutil.rmtree(root, ignore_errors=True)
-    return 0 if all(each["low"] > 0 for each in comparisons) else 1
+    return 0 if body.get("holds", all(each["low"] > 0 for each in comparisons)) else 1
 
 
 def _place(root: Path, name: str, given: Any, seed: int) -> Path:
@@ -111,16 +132,17 @@ def _bring(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _one(run: Run, folder: Path, given: Any) -> int:
+def _one(run: Run, folder: Path, given: Any, number: int) -> int:
     shutil.rmtree(folder, ignore_errors=True)
     threads = max(1, (os.cpu_count() or 1) // given.parallel)
-    rows = run(Seed(folder, given.env, given.policy, given.one, threads))
+    prepared = folder.with_name(f"{folder.name.rpartition('-')[0]}-{PREPARED}")
+    rows = run(Seed(folder, given.env, given.policy, number, threads, prepared))
     (folder / "rows.json").write_text(json.dumps([asdict(row) for row in rows]), encoding="utf-8")
     return 0
 
 
-def _all(name: str, root: Path, given: Any) -> None:
-    left = [seed for seed in given.seeds if not (_place(root, name, given, seed) / "rows.json").is_file()]
+def _all(name: str, root: Path, given: Any, seeds: list[int], *more: str) -> None:
+    left = [seed for seed in seeds if not (_place(root, name, given, seed) / "rows.json").is_file()]
     root.mkdir(parents=True, exist_ok=True)
     under_way: list[tuple[int, subprocess.Popen[bytes]]] = []
     environment = os.environ | {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // given.parallel))}
@@ -128,7 +150,7 @@ def _all(name: str, root: Path, given: Any) -> None:
         while left and len(under_way) < given.parallel:
             seed = left.pop(0)
             command = [sys.executable, sys.argv[0], "--env", given.env, "--policy", given.policy]
-            command += ["--folder", str(root), "--one", str(seed), "--parallel", str(given.parallel)]
+            command += ["--folder", str(root), "--one", str(seed), "--parallel", str(given.parallel), *more]
             with _place(root, name, given, seed).with_suffix(".log").open("wb") as log:
                 under_way.append((seed, subprocess.Popen(command, stdout=log, stderr=log, env=environment)))
         time.sleep(0.5)

@@ -1,6 +1,7 @@
 """What is learnt: an environment's tasks, kept apart, and how they are played.
 
     babyai           GoToObjS4 and GoToLocalS5N2: two small rooms, an object named in the mission, several turns
+    babyai-rooms     larger rooms of the same, one object or few, five to ten turns: a wrong turn has time to cost more
     reasoning-gym/…  one generator's questions, one turn, the answer between tags
 
 Tasks to learn from and tasks to measure on come from different seeds of the same levels or generator, and none of the
@@ -66,6 +67,12 @@ SETTINGS = {
         play={"agent": "react", "pool": 24, "sampling": {"max_tokens": 24}, "budget": {"turns": 8}},
         held_out=40,
         tags=("GoToObjS4-v0", "GoToLocalS5N2-v0"),
+    ),
+    "babyai-rooms": Setting(
+        env="babyai",
+        play={"agent": "react", "pool": 24, "sampling": {"max_tokens": 24}, "budget": {"turns": 20}},
+        held_out=40,
+        tags=("GoToObjS6-v1", "GoToObj-v0", "GoToLocalS6N2-v0", "GoToRedBallNoDists-v0"),
     ),
     **{
         f"reasoning-gym/{generator}": Setting(
