@@ -35,18 +35,14 @@ def prepare(seed: Seed) -> list[Row]:
     """The teacher."""
     recipe = RECIPES[seed.policy, seed.env]
     experiment, teacher = seed.experiment, seed.student
-    for left in range(recipe.teacher_parts - 1, -1, -1):
-        name = f"teacher-{left}" if left else "teacher"
-        own = seed.number + recipe.teacher_parts - 1 - left
+    for part in range(recipe.teacher_parts):
+        own, run, count = seed.number + part, f"lessons-{part}", recipe.teacher_tasks
         if recipe.teacher_slips:
-            lessons = experiment.slipping(
-                f"lessons-{left}", recipe.teacher_tasks, seed.student, recipe.teacher_slips, seed=own
-            )[1]
+            lessons = experiment.slipping(run, count, seed.student, recipe.teacher_slips, seed=own)[1]
         else:
-            lessons = experiment.expert(f"lessons-{left}", recipe.teacher_tasks, seed.student)
-        teacher = experiment.fit(name, teacher, lessons, {"name": "sft"}, seed=own, **recipe.teacher)
-    rates = experiment.measure(teacher, recipe.attempts)
-    return [Row(seed=seed.number, left="teacher", right="teacher", before=rates, after=rates, more={})]
+            lessons = experiment.expert(run, count, seed.student)
+        teacher = experiment.fit(f"teacher-{part}", teacher, lessons, {"name": "sft"}, seed=own, **recipe.teacher)
+    return []
 
 
 def run(seed: Seed) -> list[Row]:
@@ -54,7 +50,7 @@ def run(seed: Seed) -> list[Row]:
     recipe = RECIPES[seed.policy, seed.env]
     experiment = seed.experiment
     base = Student(name="tiny", base=str(seed.prepared / "tiny")) if seed.tiny else seed.student
-    teacher = base.after("teacher", seed.prepared / "teacher" / "policy")
+    teacher = base.after("teacher", seed.prepared / f"teacher-{recipe.teacher_parts - 1}" / "policy")
     best = experiment.measure(teacher, recipe.attempts)
     lessons = experiment.expert("begin", recipe.opd_begin_tasks, base)
     start = experiment.fit("start", base, lessons, {"name": "sft"}, **recipe.opd_begin)

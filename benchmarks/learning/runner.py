@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -33,8 +33,10 @@ from silva.train.config import BUNDLED
 
 Run: TypeAlias = Callable[["Seed"], list[Row]]
 
-PREPARED = 11
-"""The seed of what is made once for all seeds; none of those that are measured."""
+PREPARED = "prepared"
+"""Where a seed's number stands otherwise: what is made once for all seeds."""
+PREPARED_BY = 11
+"""Its seed."""
 
 
 class Seed:
@@ -72,7 +74,7 @@ def main(
         run: one seed.
         more: what is said of all rows besides the comparisons. Its `holds`, where it has one, is whether the claim
             holds; else all gains must be above 0.
-        prepare: what all seeds need, made once in a folder of its own with the seed `PREPARED`; its rows are not used.
+        prepare: what all seeds need, made once in a folder of its own with the seed `PREPARED_BY`; its rows are not used.
     """
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--env", choices=sorted(SETTINGS), default="babyai")
@@ -84,22 +86,22 @@ def main(
     parser.add_argument(
         "--kept", action="store_true", help="run only the seeds whose rows are not in results/learning/seeds"
     )
-    parser.add_argument("--one", type=int, default=None, help=argparse.SUPPRESS)
-    parser.add_argument("--prepare", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--one", default=None, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if (given.policy, given.env) not in RECIPES:
         known = ", ".join(f"--env {env} --policy {policy}" for policy, env in RECIPES)
         parser.error(f"no recipe for --env {given.env} --policy {given.policy}; there are {known}")
     root: Path = given.folder or Path(tempfile.mkdtemp(prefix="silva-learning-"))
-    if given.prepare and prepare is not None:
-        return _one(prepare, _place(root, name, given, PREPARED), given, PREPARED)
     if given.one is not None:
-        return _one(run, _place(root, name, given, given.one), given, given.one)
+        prepared = _place(root, name, given, PREPARED)
+        if given.one == PREPARED and prepare is not None:
+            return _one(prepare, prepared, given, PREPARED_BY, prepared)
+        return _one(run, _place(root, name, given, given.one), given, int(given.one), prepared)
     if given.kept:
         for seed in given.seeds:
             _bring(_kept(name, given, seed), _place(root, name, given, seed) / "rows.json")
     if prepare is not None:
-        _all(name, root, given, [PREPARED], "--prepare")
+        _all(name, root, given, [PREPARED])
     _all(name, root, given, given.seeds)
     rows = [
         Row(**row)
@@ -118,7 +120,7 @@ def main(
     return 0 if body.get("holds", all(each["low"] > 0 for each in comparisons)) else 1
 
 
-def _place(root: Path, name: str, given: Any, seed: int) -> Path:
+def _place(root: Path, name: str, given: Any, seed: int | str) -> Path:
     return root / f"{name}-{given.env.replace('/', '-')}-{given.policy}-{seed}"
 
 
@@ -132,25 +134,24 @@ def _bring(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
 
 
-def _one(run: Run, folder: Path, given: Any, number: int) -> int:
+def _one(run: Run, folder: Path, given: Any, number: int, prepared: Path) -> int:
     shutil.rmtree(folder, ignore_errors=True)
     threads = max(1, (os.cpu_count() or 1) // given.parallel)
-    prepared = folder.with_name(f"{folder.name.rpartition('-')[0]}-{PREPARED}")
     rows = run(Seed(folder, given.env, given.policy, number, threads, prepared))
     (folder / "rows.json").write_text(json.dumps([asdict(row) for row in rows]), encoding="utf-8")
     return 0
 
 
-def _all(name: str, root: Path, given: Any, seeds: list[int], *more: str) -> None:
+def _all(name: str, root: Path, given: Any, seeds: Sequence[int | str]) -> None:
     left = [seed for seed in seeds if not (_place(root, name, given, seed) / "rows.json").is_file()]
     root.mkdir(parents=True, exist_ok=True)
-    under_way: list[tuple[int, subprocess.Popen[bytes]]] = []
+    under_way: list[tuple[int | str, subprocess.Popen[bytes]]] = []
     environment = os.environ | {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // given.parallel))}
     while left or under_way:
         while left and len(under_way) < given.parallel:
             seed = left.pop(0)
             command = [sys.executable, sys.argv[0], "--env", given.env, "--policy", given.policy]
-            command += ["--folder", str(root), "--one", str(seed), "--parallel", str(given.parallel), *more]
+            command += ["--folder", str(root), "--one", str(seed), "--parallel", str(given.parallel)]
             with _place(root, name, given, seed).with_suffix(".log").open("wb") as log:
                 under_way.append((seed, subprocess.Popen(command, stdout=log, stderr=log, env=environment)))
         time.sleep(0.5)
