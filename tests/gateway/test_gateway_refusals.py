@@ -175,14 +175,40 @@ def test_a_backend_that_dies_mid_stream_breaks_the_stream_off_with_an_error(
     assert gateway.nodes() == []
 
 
-def test_a_backend_that_stalls_is_left_for_another(scripted: Any, serve: Any) -> None:
-    stalling, good = scripted(faults=[{"kind": "hang", "every": 1}]), scripted()
-    gateway = serve(stalling, route={"deadline": 0.5})
-    answer = gateway.chat(gateway.open_run(), ASKED)
-    assert answer.status_code == 504, answer.text
-    both = serve(scripted(faults=[{"kind": "disconnect", "every": 1}]), good)
-    token = both.open_run()
-    assert [both.chat(token, ASKED, rollout=f"r{place}").status_code for place in range(8)] == [200] * 8
+@pytest.mark.parametrize("route", ROUTES)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_backend_that_stalls_is_left_for_another(scripted: Any, serve: Any, route: str, stream: bool) -> None:
+    stalling = scripted(faults=[{"kind": "hang", "every": 1}])
+    gateway = serve(stalling, scripted(), route={"silence_seconds": 0.2, "retry_ratio": 1.0, "health": {"breaker": 2}})
+    token, body = gateway.open_run(), {**ROUTES[route], "stream": stream}
+    for place in range(8):
+        answer = gateway.post(f"/r/run/r{place}/v1/{route}", token, body)
+        assert answer.status_code == 200 and "error" not in answer.text.replace('"error":null', ""), answer.text
+    first = next(iter(gateway.gateway.route("scripted").router.fleet.states()))
+    assert first.served == 2, "its breaker opened, so nobody waited for it again"
+    assert len({node.tree_id for node in gateway.nodes()}) == 8
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_stream_that_stalls_is_broken_off(scripted: Any, serve: Any, route: str) -> None:
+    stalling = scripted(otherwise={"text": "word " * 50}, faults=[{"kind": "slow_stream", "pause": 30.0}])
+    gateway = serve(stalling, route={"silence_seconds": 0.3})
+    answer = gateway.post(f"/r/run/main/v1/{route}", gateway.open_run(), {**ROUTES[route], "stream": True})
+    assert "nothing came for 0.3 seconds" in answer.text
+    assert "[DONE]" not in answer.text and "message_stop" not in answer.text
+    assert gateway.nodes() == []
+
+
+def test_a_deadline_ends_a_request_and_whose_it_was_says_whether_the_backend_is_blamed(
+    scripted: Any, serve: Any
+) -> None:
+    stalling = scripted(faults=[{"kind": "hang", "every": 1}])
+    for headers, blamed in ({}, True), ({"x-stainless-read-timeout": "0.2"}, False):
+        gateway = serve(stalling, route={"deadline": 0.5, "health": {"breaker": 1}})
+        answer = gateway.chat(gateway.open_run(), ASKED, **headers)
+        assert answer.status_code == 504, answer.text
+        (state,) = gateway.gateway.route("scripted").router.fleet.states()
+        assert (state.trouble != "") == blamed
 
 
 def test_a_thousand_clients_at_once_are_all_answered(scripted: Any, serve: Any) -> None:

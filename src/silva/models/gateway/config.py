@@ -153,7 +153,8 @@ class Route(Section):
     `renderer` names the folder with tokenizer and chat template that token backends need (`local` for the bundled
     model's, `scripted` for the scripted model's). `version` is the policy version where a backend tells none.
     `attempts` bounds how many backends one request is tried on; `retry_ratio` how many retries there may be per
-    request, on average.
+    request, on average. `silence_seconds` is how long a backend may keep silent before another is tried: until a reply
+    in one piece, or between the pieces of a streamed one; None: as long as the `deadline`, which bounds it all.
     """
 
     backends: tuple[AnyBackend, ...] = Field(min_length=1)
@@ -168,6 +169,7 @@ class Route(Section):
     concurrency: Concurrency = Concurrency()
     health: Health = Health()
     deadline: float = Field(default=600.0, gt=0)
+    silence_seconds: float | None = Field(default=None, gt=0)
     attempts: int = Field(default=3, ge=1)
     retry_ratio: float = Field(default=0.2, ge=0)
 

@@ -27,6 +27,8 @@ from silva.models.held import Held
 from silva.tree import Json, Message, Tool, Usage
 
 ANY = "*"
+NEARLY = 0.9
+"""Waiting in line takes something of a request's time; what is left of it counts as all from this share on."""
 
 
 class RouteState:
@@ -46,6 +48,7 @@ class RouteState:
         self.name = name
         self.route = route
         self.deadline = route.deadline
+        self.silence = min(route.silence_seconds or route.deadline, route.deadline)
         self.router = Router(name, route, limits)
         self.renderer = _renderer(name, route)
         self._held = held or Held()
@@ -127,6 +130,10 @@ class RouteState:
         cached = price.input if price.cached is None else price.cached
         fresh = max(usage.prompt_tokens - usage.cached_tokens, 0)
         return (fresh * price.input + usage.cached_tokens * cached + usage.completion_tokens * price.output) / 1e6
+
+    def had_time(self, seconds: float) -> bool:
+        """Whether a backend that gave nothing in this long had all the time, or nearly, that one is given here."""
+        return min(seconds, self.silence) >= NEARLY * self.silence
 
     def count(self, messages: tuple[Message, ...], tools: tuple[Tool, ...]) -> int:
         """How many tokens a conversation has.

@@ -7,6 +7,7 @@ Asked ─▶ repeated? ─▶ answer again
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import aclosing
@@ -138,11 +139,12 @@ class Turn:
         try:
             upstream = await self.route.upstream(lease)
             if emit is None:
-                completion = await upstream.complete(request, place)
+                bound = min(request.deadline, self.route.silence)
+                completion = await upstream.complete(msgspec.structs.replace(request, deadline=bound), place)
             else:
                 completion = await self._stream(upstream.stream(request, place), emit)
         except ModelError as error:
-            if error.kind == "timeout" and request.deadline < self.route.deadline:
+            if error.kind == "timeout" and not self.route.had_time(request.deadline):
                 lease.end()  # the client was in a hurry, or what is left of its time was short: no fault of the backend
             else:
                 lease.failed(error)
@@ -165,13 +167,27 @@ class Turn:
         )
 
     async def _stream(self, deltas: AsyncIterator[Delta], emit: Emit) -> Completion:
+        bounded = self.route.silence < self.route.deadline
         async with aclosing(deltas):  # pyright: ignore[reportArgumentType]
-            async for delta in deltas:
+            async for delta in self._heard(deltas) if bounded else deltas:
                 if delta.completion is not None:
                     return delta.completion
                 self._streamed = True
                 await emit(delta)
         raise ModelError("garbage", f"backend {self.backend}: the stream ended without its end", transient=True)
+
+    async def _heard(self, deltas: AsyncIterator[Delta]) -> AsyncIterator[Delta]:
+        """The pieces of a stream, as long as none takes longer than a backend may be silent."""
+        while True:
+            try:
+                async with asyncio.timeout(self.route.silence):
+                    delta = await anext(deltas, None)
+            except TimeoutError as error:
+                what = f"backend {self.backend}: nothing came for {self.route.silence:g} seconds"
+                raise ModelError("timeout", what, transient=True) from error
+            if delta is None:
+                return
+            yield delta
 
     async def _keep(
         self, keeper: Keeper, completion: Completion, keys: tuple[Hashable, ...], strict: bool, ready: Ready
