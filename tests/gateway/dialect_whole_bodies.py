@@ -6,7 +6,7 @@ from typing import Any
 
 PNG = "iVBORw0KGgo="
 URL = f"data:image/png;base64,{PNG}"
-SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}}
+SCHEMA = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 
 CHAT: dict[str, Any] = {
     "model": "m",

@@ -72,7 +72,9 @@ def test_the_bodies_the_others_are_made_from_are_read(dialect: Dialect, body: di
     assert survives(dialect, json.dumps(body).encode()) is not None
 
 
-OPEN = {"parameters", "schema", "input_schema", "response_format", "metadata"}
+TOOL = {"parameters", "input_schema"}
+"""The schema of a tool's arguments: its outermost level is checked."""
+OPEN = {"schema", "response_format", "metadata"}
 """What is inside may be anything."""
 UNREAD = {"min_p", "cache_control", "strict"}
 """Passed on, or passed over, whatever it is."""
@@ -84,6 +86,8 @@ def test_a_wrong_type_is_refused_with_its_place(dialect: Dialect, body: dict[str
     for path in places(body):
         if OPEN & set(path[:-1]) or UNREAD & set(path) or path[-2:] == ("input", "city"):
             continue
+        if "properties" in path[:-1] and TOOL & set(path):
+            continue
         if path[-1] == "type" and {"summary", "action"} & set(path):
             continue
         changed = deepcopy(body)
@@ -94,6 +98,56 @@ def test_a_wrong_type_is_refused_with_its_place(dialect: Dialect, body: dict[str
         assert caught.value.field == written(path), path
         tried += 1
     assert tried > 30
+
+
+@each
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [
+        ({"type": 7}, ".type"),
+        ({"type": None}, ".type"),
+        ({"type": "objct"}, ".type"),
+        ({"type": "Object"}, ".type"),
+        ({"type": {"type": "object"}}, ".type"),
+        ({"type": []}, ".type"),
+        ({"type": ["object", 7]}, ".type[1]"),
+        ({"type": ["object", "nil"]}, ".type[1]"),
+        ({"type": "object", "properties": None}, ".properties"),
+        ({"type": "object", "properties": ["city"]}, ".properties"),
+        ({"type": "object", "required": "city"}, ".required"),
+        ({"type": "object", "required": True}, ".required"),
+        ({"type": "object", "required": ["city", 1]}, ".required[1]"),
+    ],
+)
+def test_a_tools_schema_that_is_none_is_refused_with_its_place(
+    dialect: Dialect, body: dict[str, Any], schema: dict[str, Any], place: str
+) -> None:
+    changed = deepcopy(body)
+    path = next(path for path in places(body) if path[-1] in TOOL)
+    at(changed, path[:-1])[path[-1]] = schema
+    with pytest.raises(Malformed) as caught:
+        dialect.decode(json.dumps(changed).encode())
+    assert caught.value.field == written(path) + place
+
+
+@each
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {},
+        {"type": ["object", "null"], "properties": {}, "required": []},
+        {"properties": {"type": {"type": 7}, "required": True}, "x-own": [7]},
+        {"$ref": "#/$defs/city", "$defs": {"city": {"type": "object"}}},
+    ],
+)
+def test_a_tools_schema_may_say_whatever_else_it_likes(
+    dialect: Dialect, body: dict[str, Any], schema: dict[str, Any]
+) -> None:
+    changed = deepcopy(body)
+    path = next(path for path in places(body) if path[-1] in TOOL)
+    at(changed, path[:-1])[path[-1]] = schema
+    asked = survives(dialect, json.dumps(changed).encode())
+    assert asked is not None and asked.tools[0].parameters == schema
 
 
 @each

@@ -160,6 +160,7 @@ def _shown(account: RunAccount) -> Json:
         "status": account.run.status,
         "terms": terms,
         "in_flight": account.in_flight,
+        "waiting": account.waiting,
         "spent": account.summary(),
     }
 

@@ -1,6 +1,6 @@
 """Answering: one request of a client, from its bytes to the last byte of the reply.
 
-body ─▶ decode ─▶ within limits? ─▶ run lets it in ─▶ (answered before?) ─▶ Turn ─▶ JSON, or events as they come
+body ─▶ decode ─▶ continued ─▶ within limits? ─▶ (answered before?) ─▶ let in ─▶ Turn ─▶ JSON, or events as they come
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import msgspec
 
 from silva.errors import StoreError
 from silva.models.gateway.dialects.dialect import Asked, Dialect, Events, Malformed, Stamp
+from silva.models.gateway.earlier import continued, pictures
 from silva.models.gateway.gateway import Gateway
 from silva.models.gateway.problem import Problem
 from silva.models.gateway.runs import RunAccount
@@ -54,7 +55,9 @@ class Answering:
         if self._gateway.keeper.failure is not None:
             await self._gateway.keeper.ready()  # before the session is looked up: recovery makes them all anew
         session = await self._gateway.session(account, rollout)
-        asked = _continued(asked, session)
+        if asked.previous:
+            asked = await continued(asked, session, self._gateway.keeper)
+            self._within(asked)
         key = exchange.header(IDEMPOTENCY)
         request = _digest(tail, key.encode("latin-1") if key else body)
         repeated = bool(key) or exchange.header(RETRIED) not in ("", "0") or request in session.undelivered
@@ -66,43 +69,50 @@ class Answering:
                 session.undelivered.discard(request)
                 await reply.whole(known.completion, known.reply, b"repeated")
                 return
-        if session.most_turns is not None and session.turns >= session.most_turns:
-            raise _noted(session, Problem("budget", f"this rollout has taken its {session.most_turns} turns"))
-        account.enter(time.time())
         turn = Turn(account, session, route, asked, request=request, reply=reply.id, dialect=dialect.name)
         task = asyncio.current_task()
         exchange.on_leave(None if task is None else lambda: _leave(exchange, session, turn, task))
         session.in_flight[request] = waiting = asyncio.get_running_loop().create_future()
-        began = time.perf_counter()
-        self._gateway.keeper.batch.at_work += 1
+        seconds = _patience(exchange, route.deadline)
         try:
-            completion = await turn.take(
-                self._gateway.keeper,
-                _patience(exchange, route.deadline),
-                reply.piece if asked.stream else None,
-                reply.prepare,
-            )
-            waiting.set_result(Answer(completion=completion, reply=reply.id))
-            session.problem = None
-            await reply.rest(completion, b"kept" if turn.kept else b"lost")
-            self._told(exchange, turn, completion, began)
-            self._gateway.metrics.answered(
-                dialect.name, route.name, completion, time.perf_counter() - began, turn.waited
-            )
-        except Problem as problem:
-            self._told(exchange, turn, _noted(session, problem), began)
-            if not exchange.started:
+            try:
+                await turn.begin(len(body), seconds)
+                if asked.previous:
+                    turn.earlier = await pictures(asked, self._gateway.keeper, self._limits)
+            except Problem as problem:
+                _noted(session, problem)
                 raise
-            self._gateway.metrics.refused(dialect.name, problem.kind)
-            await reply.broken(problem)
+            await self._take(exchange, turn, reply, waiting, seconds - turn.waited)
         finally:
             exchange.on_leave(None)
-            self._gateway.keeper.batch.at_work -= 1
-            account.leave()
+            turn.end()
             session.in_flight.pop(request, None)
             self._gateway.conversations.rest(session)
             if not waiting.done():
                 waiting.cancel()
+
+    async def _take(
+        self, exchange: Exchange, turn: Turn, reply: Reply, waiting: asyncio.Future[Answer], seconds: float
+    ) -> None:
+        """Have a turn that was let in answered, and send the answer."""
+        session, route, dialect = turn.session, turn.route, turn.dialect
+        keeper, metrics = self._gateway.keeper, self._gateway.metrics
+        keeper.batch.at_work += 1
+        try:
+            completion = await turn.take(keeper, seconds, reply.piece if turn.asked.stream else None, reply.prepare)
+            waiting.set_result(Answer(completion=completion, reply=reply.id))
+            session.problem = None
+            await reply.rest(completion, b"kept" if turn.kept else b"lost")
+            self._told(exchange, turn, completion)
+            metrics.answered(dialect, route.name, completion, time.perf_counter() - turn.began, turn.waited)
+        except Problem as problem:
+            self._told(exchange, turn, _noted(session, problem))
+            if not exchange.started:
+                raise
+            metrics.refused(dialect, problem.kind)
+            await reply.broken(problem)
+        finally:
+            keeper.batch.at_work -= 1
 
     async def _settled(self, account: RunAccount, session: Session, request: str) -> None:
         """Return once the turn of a repeated request is on disk: whoever asked first may have left while it was being
@@ -117,10 +127,10 @@ class Answering:
             if account.terms.capture == "strict":
                 raise Problem("store", f"the reply could not be kept, so it is withheld: {error}") from error
 
-    def _told(self, exchange: Exchange, turn: Turn, outcome: Completion | Problem, began: float) -> None:
+    def _told(self, exchange: Exchange, turn: Turn, outcome: Completion | Problem) -> None:
         spans = self._gateway.spans
         if spans is not None:
-            now, passed = time.time(), time.perf_counter() - began
+            now, passed = time.time(), time.perf_counter() - turn.began
             traceparent = exchange.header(b"traceparent")
             spans.turn(turn.asked, turn.session, outcome, turn.reply, now - passed, now, traceparent)
 
@@ -143,13 +153,16 @@ class Answering:
             asked = dialect.decode(body)
         except Malformed as error:
             raise Problem("malformed", str(error), error.field) from error
+        self._within(asked)
+        return asked
+
+    def _within(self, asked: Asked) -> None:
         limits = self._limits
         if len(asked.messages) > limits.messages:
             what = f"{len(asked.messages)} messages; this gateway takes {limits.messages}"
             raise Problem("too_large", f"the conversation has {what}", "messages")
         if len(asked.tools) > limits.tools:
             raise Problem("too_large", f"{len(asked.tools)} tools; this gateway takes {limits.tools}", "tools")
-        return asked
 
 
 class Reply:
@@ -205,21 +218,6 @@ class Reply:
         if data:
             await self._exchange.event(data)
         return events
-
-
-def _continued(asked: Asked, session: Session) -> Asked:
-    """The request with the conversation it goes on from in front (`previous_response_id`)."""
-    if not asked.previous:
-        return asked
-    earlier = session.conversation(asked.previous)
-    if earlier is None:
-        what = f"there is no response {asked.previous!r} in this rollout"
-        raise Problem("not_found", f"{what}: send the conversation whole", "previous_response_id")
-    if asked.echo.get("instructions") and asked.messages[0].role == "system":
-        # Instructions hold for one response; those of the earlier one give way to these.
-        rest = earlier[1:] if earlier[0].role == "system" else earlier
-        return msgspec.structs.replace(asked, messages=(asked.messages[0], *rest, *asked.messages[1:]))
-    return msgspec.structs.replace(asked, messages=(*earlier, *asked.messages))
 
 
 async def _joined(session: Session, request: str) -> Answer | None:

@@ -79,6 +79,14 @@ class Keeper:
             self._failed(error)
             raise
 
+    async def blob(self, name: str) -> bytes:
+        """The bytes of that hash.
+
+        Raises:
+            StoreError: the lake has none of that name, or they are damaged.
+        """
+        return await asyncio.to_thread(self.lake.get_blob, name)
+
     async def ready(self) -> bool:
         """Whether turns can be kept; after a failure, tries to open the lake again now and then."""
         if self.failure is None:

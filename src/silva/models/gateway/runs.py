@@ -1,6 +1,6 @@
 """Runs at the gateway: who may come in, until when, and what they may spend.
 
-    open ─▶ token (shown once; the lake keeps its digest) ─▶ admit(token) ─▶ RunAccount ─▶ charge, refuse, close
+    open ─▶ token (shown once; the lake keeps its digest) ─▶ admit(token) ─▶ RunAccount ─▶ enter, charge, leave, close
 
 A gateway that was killed finds its runs again in the lake, with their spending, so programs at work go on with the
 token they have.
@@ -20,6 +20,7 @@ import msgspec
 import silva
 from silva.models.gateway.config import Budget, Runs
 from silva.models.gateway.problem import Problem
+from silva.models.gateway.reserve import NO_STAKE, Refusal, Reserve, Stake
 from silva.tree import NO_USAGE, Json, Lineage, Record, Run, Usage
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -48,7 +49,7 @@ class RunTerms(Record, frozen=True, kw_only=True):
 class RunAccount:
     """One open run: its terms and what it has spent. `requests` counts answered ones, `refused` the others, `lost` the
     answered ones that were not kept. `stored_trees` are those the lake holds and memory may not, `stored` the
-    trajectories it has."""
+    trajectories it has. `bounded`: what a request costs can reach a bound, so that each that enters needs a stake."""
 
     def __init__(self, run: Run, terms: RunTerms, spent: Usage = NO_USAGE, requests: int = 0) -> None:
         self.run = run
@@ -61,45 +62,74 @@ class RunAccount:
         self.token = b""
         self.stored_trees: set[str] = set()
         self.stored: set[str] = set()
+        self.bounded = terms.usd is not None or terms.tokens is not None
+        self._reserve = Reserve(terms.usd, terms.tokens)
 
     @property
     def id(self) -> str:
         """The run's name."""
         return self.run.id
 
-    def enter(self, now: float) -> None:
-        """Let one request in.
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for others to be settled."""
+        return len(self._reserve)
+
+    @property
+    def mean_reply(self) -> float | None:
+        """How many tokens a reply had so far, on average."""
+        return self.spent.completion_tokens / self.requests if self.requests else None
+
+    def enter(self, now: float, stake: Stake = NO_STAKE) -> bool:
+        """Let one request in that may cost as much as `stake`; False: not yet, it has to `wait`.
 
         Raises:
             Problem: the run has expired or is closed, or its budget is spent. What is in flight counts against the
                 number of requests, so that a bound of ten is never passed by an eleventh.
         """
-        if self.run.finished:
-            raise self.is_closed()
-        if now >= self.terms.expires:
-            raise Problem("auth", f"run {self.id} has expired: open it again, or another")
-        terms = self.terms
-        used = self.spent.prompt_tokens + self.spent.completion_tokens
-        if terms.usd is not None and self.spent.usd >= terms.usd:
-            raise self._overdrawn(f"{self.spent.usd:.4f} of {terms.usd:g} US dollars")
-        if terms.tokens is not None and used >= terms.tokens:
-            raise self._overdrawn(f"{used} of {terms.tokens} tokens")
-        if terms.requests is not None and self.requests + self.in_flight >= terms.requests:
-            raise self._overdrawn(f"{self.requests} of {terms.requests} requests")
+        refusal = self._refusal(now)
+        if refusal is not None:
+            raise Problem(*refusal)
+        if self.bounded and (len(self._reserve) or not self._reserve.fits(stake, self.spent)):
+            return False
+        self._reserve.take(stake)
+        self.in_flight += 1
+        return True
+
+    async def wait(self, stake: Stake, seconds: float) -> None:
+        """Let a request in once enough of those in flight are settled, in the order they came.
+
+        Raises:
+            Problem: as `enter`, or that took longer than `seconds`.
+        """
+        try:
+            refusal = await self._reserve.wait(stake, seconds)
+        except BaseException as fault:
+            self._look()  # it may have stood in the way of others
+            if not isinstance(fault, TimeoutError):
+                raise
+            what = f"what is left of the budget of run {self.id} is set aside for {self._reserve.in_flight} requests"
+            raise Problem("timeout", f"{what} in flight, which took longer than {seconds:g} seconds") from fault
+        if refusal is not None:
+            raise Problem(*refusal)
         self.in_flight += 1
 
     def is_closed(self) -> Problem:
         """What a request is told once the run is closed."""
-        return Problem("forbidden", f"run {self.id} is closed: open another")
+        return Problem(*_closed(self.id))
 
-    def leave(self) -> None:
-        """The request that entered is done, one way or the other."""
-        self.in_flight -= 1
-
-    def charge(self, usage: Usage) -> None:
-        """Book an answered request."""
+    def charge(self, usage: Usage, stake: Stake = NO_STAKE) -> None:
+        """Book an answered request, in place of what was set aside for it."""
         self.spent = self.spent + usage
         self.requests += 1
+        self._settled(stake)
+
+    def leave(self, stake: Stake | None) -> None:
+        """The request that entered is done, one way or the other. `stake`: one that was not answered costs nothing;
+        None where it was charged."""
+        self.in_flight -= 1
+        if stake is not None:
+            self._settled(stake)
 
     def summary(self) -> Json:
         """What it has done, for its record and the admin routes."""
@@ -117,8 +147,36 @@ class RunAccount:
         """The run's last record."""
         return msgspec.structs.replace(self.run, status=status, finished=time.time(), summary=self.summary())
 
-    def _overdrawn(self, what: str) -> Problem:
-        return Problem("budget", f"the budget of run {self.id} is spent: {what}; raise it or open another run")
+    def _settled(self, stake: Stake) -> None:
+        self._reserve.give_back(stake)
+        if len(self._reserve):
+            self._look()
+
+    def _look(self) -> None:
+        self._reserve.look(self.spent, lambda: self._refusal(time.time()))
+
+    def _refusal(self, now: float) -> Refusal | None:
+        """Why nobody comes in now, or None where somebody may."""
+        if self.run.finished:
+            return _closed(self.id)
+        if now >= self.terms.expires:
+            return "auth", f"run {self.id} has expired: open it again, or another"
+        terms = self.terms
+        used = self.spent.prompt_tokens + self.spent.completion_tokens
+        if terms.usd is not None and self.spent.usd >= terms.usd:
+            return self._overdrawn(f"{self.spent.usd:.4f} of {terms.usd:g} US dollars")
+        if terms.tokens is not None and used >= terms.tokens:
+            return self._overdrawn(f"{used} of {terms.tokens} tokens")
+        if terms.requests is not None and self.requests + self._reserve.in_flight >= terms.requests:
+            return self._overdrawn(f"{self.requests} of {terms.requests} requests")
+        return None
+
+    def _overdrawn(self, what: str) -> Refusal:
+        return "budget", f"the budget of run {self.id} is spent: {what}; raise it or open another run"
+
+
+def _closed(run: str) -> Refusal:
+    return "forbidden", f"run {run} is closed: open another"
 
 
 def new_run(name: str, defaults: Runs, asked: Json, now: float) -> tuple[RunAccount, str]:

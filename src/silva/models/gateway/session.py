@@ -138,6 +138,8 @@ class Session:
         self.lost = 0
         self.stale = False
         self.most_turns: int | None = None
+        self.under_way = 0
+        """Turns begun that are not among `turns` yet."""
         self.problem: Problem | None = None
         self._index = index
         self._slot = rollout.slot
@@ -176,6 +178,15 @@ class Session:
         """The messages up to and with the reply of that id, or None where there is no such reply."""
         entry = self._index.entries.get(self._by_reply.get(reply, ""))
         return None if entry is None else tuple(step.message for step in entry.walk())
+
+    def dropped(self, reply: str) -> bool:
+        """Whether the conversation with the reply of that id was dropped from memory: then `recall` it."""
+        return self._index.partial and reply in self._by_reply
+
+    def tokens_until(self, reply: str) -> int:
+        """How many tokens the conversation up to and with the reply of that id has; 0 where that is not known."""
+        entry = self._index.entries.get(self._by_reply.get(reply, ""))
+        return 0 if entry is None else entry.node.usage.prompt_tokens + entry.node.usage.completion_tokens
 
     def grow(
         self,

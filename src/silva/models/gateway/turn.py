@@ -1,8 +1,8 @@
 """One turn through the gateway, from what was asked to a reply that is on disk.
 
-Asked ─▶ repeated? ─▶ answer again
-   └──▶ place on the tree ─▶ lease a backend ─▶ model (again on another, while nothing was streamed)
-             ─▶ nodes ─▶ durable ─▶ Completion
+Asked ─▶ begin: a turn of the rollout, a stake in the run's budget (in line where others have it) ─▶ … ─▶ end
+   └─▶ take: place on the tree ─▶ lease a backend ─▶ model (again on another, while nothing was streamed)
+             ─▶ charged ─▶ nodes ─▶ durable ─▶ Completion
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from silva.models.errors import ModelError
 from silva.models.gateway.dialects.dialect import Asked
 from silva.models.gateway.keeper import Keeper
 from silva.models.gateway.problem import Problem, of_model
+from silva.models.gateway.reserve import NO_STAKE, Stake, stake_of
 from silva.models.gateway.routes import RouteState
 from silva.models.gateway.routing.admission import Refused
 from silva.models.gateway.routing.backend import Backend
@@ -38,7 +39,7 @@ Ready = Callable[[Completion], None]
 
 class Turn:
     """A turn in the making. `request` is the digest of what was asked, `reply` the id its reply will have, `dialect`
-    its API."""
+    its API; `earlier` are the bytes of pictures that the conversation holds and the request did not bring along."""
 
     def __init__(
         self,
@@ -58,10 +59,47 @@ class Turn:
         self.request = request
         self.reply = reply
         self.dialect = dialect
+        self.earlier: dict[str, bytes] = {}
+        self.began = time.perf_counter()
         self.kept = False
         self.waited = 0.0
         self.backend = ""
         self._streamed = False
+        self._counts = False
+        self._entered = False
+        self._stake: Stake | None = NO_STAKE
+
+    async def begin(self, size: int, seconds: float) -> None:
+        """Have it let in; `end` it in any case.
+
+        Args:
+            size: how many bytes the request has.
+            seconds: how long it may wait for others to be settled.
+
+        Raises:
+            Problem: the rollout has taken its turns, or the run takes no more.
+        """
+        session, account = self.session, self.account
+        most = session.most_turns
+        if most is not None and session.turns + session.under_way >= most:
+            raise Problem("budget", f"this rollout has taken its {most} turns")
+        session.under_way += 1
+        self._counts = True
+        stake = NO_STAKE
+        if account.bounded:
+            before = session.tokens_until(self.asked.previous) if self.asked.previous else 0
+            self._stake = stake = stake_of(self.asked, size, before, account.mean_reply, self.route.usd)
+        if not account.enter(time.time(), stake):
+            await account.wait(stake, seconds)
+            self.waited = time.perf_counter() - self.began
+        self._entered = True
+
+    def end(self) -> None:
+        """What was set aside for it and was not used is free again."""
+        self._counted()
+        if self._entered:
+            self._entered = False
+            self.account.leave(self._stake)
 
     async def take(self, keeper: Keeper, deadline: float, emit: Emit | None, ready: Ready) -> Completion:
         """Have it answered and kept.
@@ -87,7 +125,7 @@ class Turn:
         else:
             place = Place(asked.messages)
         completion = await self._answered(place, deadline, emit)
-        self.account.charge(completion.usage)
+        self._charge(completion.usage)
         if keeps:
             await self._keep(keeper, completion, place.keys, strict, ready)
         else:
@@ -103,7 +141,7 @@ class Turn:
             sampling=asked.sampling,
             deadline=deadline,
             session=self.session.key,
-            images={name: data for name, (_, data) in asked.images.items()},
+            images={**self.earlier, **{name: data for name, (_, data) in asked.images.items()}},
         )
         router = route.router
         ends = router.now() + deadline
@@ -209,6 +247,7 @@ class Turn:
             on_its_way = keeper.submit(written)
             self.session.settling.add(self.request)
             self.session.keep(nodes, written, keys)
+            self._counted()
             ready(completion)
             await keeper.settled(on_its_way)
             self.session.settling.discard(self.request)
@@ -226,6 +265,16 @@ class Turn:
             return False
         self.session.recall(await keeper.nodes(self.session.rollout.tree_id))
         return True
+
+    def _charge(self, usage: Usage) -> None:
+        stake, self._stake = self._stake, None
+        self.account.charge(usage, stake or NO_STAKE)
+
+    def _counted(self) -> None:
+        """It is among the session's turns, or never will be."""
+        if self._counts:
+            self._counts = False
+            self.session.under_way -= 1
 
     def _lost(self) -> None:
         self.account.lost += 1

@@ -10,7 +10,7 @@ KINDS: dict[str, tuple[str, str | None]] = {
     "malformed": (_INVALID, None),
     "auth": ("authentication_error", "invalid_api_key"),
     "forbidden": ("permission_error", "permission_denied"),
-    "not_found": (_INVALID, "model_not_found"),
+    "not_found": (_INVALID, "not_found"),
     "conflict": (_INVALID, "conflict"),
     "too_large": (_INVALID, "request_too_large"),
     "rate_limit": ("rate_limit_error", "rate_limit_exceeded"),
@@ -23,6 +23,9 @@ KINDS: dict[str, tuple[str, str | None]] = {
 }
 """Kind to `type` and `code`."""
 
+ABSENT = {"model": "model_not_found", "previous_response_id": "previous_response_not_found"}
+"""The code of what is not found, by the field that names it."""
+
 LONGEST_FIELD = 200
 
 
@@ -34,5 +37,7 @@ def kind_of(status: int, kind: str) -> tuple[str, str | None]:
 def error_body(status: int, kind: str, message: str, field: str = "") -> bytes:
     """The error as JSON."""
     type_, code = kind_of(status, kind)
+    if kind == "not_found":
+        code = ABSENT.get(field, code)
     param = field[:LONGEST_FIELD] or None
     return msgspec.json.encode({"error": {"message": message, "type": type_, "param": param, "code": code}})

@@ -6,7 +6,8 @@ import msgspec
 
 from silva.models.gateway.dialects.chat.offered import forced
 from silva.models.gateway.dialects.dialect import Malformed
-from silva.models.gateway.dialects.reading import Name, decoded, distinct, plain, remembered
+from silva.models.gateway.dialects.reading import Name, decoded, distinct, remembered
+from silva.models.gateway.dialects.schema import schema
 from silva.tree import Json, Tool
 
 _MODES = {"auto": "auto", "any": "required", "none": "none"}
@@ -39,7 +40,7 @@ def _read(data: bytes) -> tuple[Tool, ...]:
             )
         if entry.input_schema is None:
             raise Malformed("this field is required", f"tools[{place}].input_schema")
-        parameters = plain(entry.input_schema, f"tools[{place}].input_schema")
+        parameters = schema(entry.input_schema, f"tools[{place}].input_schema")
         tools.append(Tool(name=entry.name, description=entry.description or "", parameters=parameters))
     return distinct(tuple(tools), "tools")
 

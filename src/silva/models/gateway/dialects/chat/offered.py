@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from silva.models.gateway.dialects.dialect import Malformed
-from silva.models.gateway.dialects.reading import Name, decoded, distinct, plain, remembered
+from silva.models.gateway.dialects.reading import Name, decoded, distinct, remembered
+from silva.models.gateway.dialects.schema import schema
 from silva.tree import Json, Tool
 
 MODES = ("auto", "none", "required")
@@ -67,7 +68,7 @@ def _read_functions(data: bytes) -> tuple[Tool, ...]:
 
 
 def _tool(function: _Function, field: str) -> Tool:
-    parameters = plain(function.parameters or {}, f"{field}.parameters")
+    parameters = schema(function.parameters or {}, f"{field}.parameters")
     return Tool(name=function.name, description=function.description or "", parameters=parameters)
 
 

@@ -15,6 +15,7 @@ import msgspec
 from silva.models.gateway.dialects.chat.offered import allowed, forced, mode
 from silva.models.gateway.dialects.dialect import Malformed
 from silva.models.gateway.dialects.reading import Name, decoded, distinct, plain, remembered
+from silva.models.gateway.dialects.schema import schema
 from silva.tree import Json, Tool
 
 SHELL = "local_shell"
@@ -104,7 +105,7 @@ def _read(data: bytes) -> Offered:
             custom.append(entry.name)
             tools.append(Tool(name=entry.name, description=_described(entry), parameters=INPUT))
         else:
-            parameters = plain(entry.parameters or {}, f"tools[{place}].parameters")
+            parameters = schema(entry.parameters or {}, f"tools[{place}].parameters")
             tools.append(Tool(name=entry.name, description=entry.description or "", parameters=parameters))
     written = plain(list(decoded(_decode_written, data, "tools") or ()), "tools")
     return Offered(tools=distinct(tuple(tools), "tools"), custom=tuple(custom), shell=shell, written=tuple(written))

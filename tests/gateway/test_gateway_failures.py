@@ -1,0 +1,206 @@
+"""What bad backends, a crowd and full disks do to the gateway, and how its clients are told."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import msgspec
+import pytest
+import requests
+from dialect_errors import ASKED, ROUTES, broken_off, each_dialect, message_of, path_to
+
+from silva.models.gateway import keeper as keeper_module
+
+
+@each_dialect
+@pytest.mark.parametrize(
+    ("fault", "status"),
+    [("garbage", 502), ("disconnect", 502), ("truncated", 502), ("empty", 502), ("status", 502), ("rate_limit", 429)],
+)
+def test_a_backend_that_fails_is_told_and_nothing_is_kept(
+    scripted: Any, serve: Any, route: str, fault: str, status: int
+) -> None:
+    gateway = serve(scripted(faults=[{"kind": fault, "every": 1}]), route={"attempts": 1})
+    answer = gateway.post(f"/r/run/main/v1/{route}", gateway.open_run(), ROUTES[route])
+    assert answer.status_code == status, answer.text
+    assert message_of(answer, route)
+    if status == 429:
+        assert int(answer.headers["retry-after"]) >= 1
+    assert gateway.nodes() == []
+
+
+@each_dialect
+def test_a_backend_that_dies_mid_stream_breaks_the_stream_off_with_an_error(
+    scripted: Any, serve: Any, route: str
+) -> None:
+    cut = scripted(otherwise={"text": "word " * 50}, faults=[{"kind": "cut", "every": 1}])
+    gateway = serve(cut, route={"attempts": 1})
+    answer = gateway.post(f"/r/run/main/v1/{route}", gateway.open_run(), {**ROUTES[route], "stream": True})
+    if answer.status_code == 200:
+        assert broken_off(answer, route)
+        assert "[DONE]" not in answer.text and "message_stop" not in answer.text
+        assert "response.completed" not in answer.text
+    else:
+        assert answer.status_code == 502
+    assert gateway.nodes() == []
+
+
+@each_dialect
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_backend_that_stalls_is_left_for_another(scripted: Any, serve: Any, route: str, stream: bool) -> None:
+    stalling = scripted(faults=[{"kind": "hang", "every": 1}])
+    gateway = serve(stalling, scripted(), route={"silence_seconds": 0.2, "retry_ratio": 1.0, "health": {"breaker": 2}})
+    token, body = gateway.open_run(), {**ROUTES[route], "stream": stream}
+    for place in range(8):
+        answer = gateway.post(f"/r/run/r{place}/v1/{route}", token, body)
+        assert answer.status_code == 200 and "error" not in answer.text.replace('"error":null', ""), answer.text
+    first = next(iter(gateway.gateway.route("scripted").router.fleet.states()))
+    assert first.served == 2, "its breaker opened, so nobody waited for it again"
+    assert len({node.tree_id for node in gateway.nodes()}) == 8
+
+
+@each_dialect
+def test_a_stream_that_stalls_is_broken_off(scripted: Any, serve: Any, route: str) -> None:
+    stalling = scripted(otherwise={"text": "word " * 50}, faults=[{"kind": "slow_stream", "pause": 30.0}])
+    gateway = serve(stalling, route={"silence_seconds": 0.3})
+    answer = gateway.post(f"/r/run/main/v1/{route}", gateway.open_run(), {**ROUTES[route], "stream": True})
+    assert "nothing came for 0.3 seconds" in broken_off(answer, route)
+    assert "[DONE]" not in answer.text and "message_stop" not in answer.text
+    assert gateway.nodes() == []
+
+
+@each_dialect
+def test_a_deadline_ends_a_request_and_whose_it_was_says_whether_the_backend_is_blamed(
+    scripted: Any, serve: Any, route: str
+) -> None:
+    stalling = scripted(faults=[{"kind": "hang", "every": 1}])
+    for headers, blamed in ({}, True), ({"x-stainless-read-timeout": "0.2"}, False):
+        gateway = serve(stalling, route={"deadline": 0.5, "health": {"breaker": 1}})
+        answer = gateway.post(path_to(route), gateway.open_run(), ROUTES[route], **headers)
+        assert answer.status_code == 504, answer.text
+        assert message_of(answer, route)
+        (state,) = gateway.gateway.route("scripted").router.fleet.states()
+        assert (state.trouble != "") == blamed
+
+
+def test_a_thousand_clients_at_once_are_all_answered(scripted: Any, serve: Any) -> None:
+    gateway = serve(scripted(latency=0.01))
+    token = gateway.open_run()
+    with ThreadPoolExecutor(1000) as pool:
+        answers = list(pool.map(lambda place: gateway.chat(token, ASKED, rollout=f"r{place}").status_code, range(1000)))
+    assert answers == [200] * 1000
+    assert len({node.tree_id for node in gateway.nodes()}) == 1000
+
+
+@each_dialect
+def test_a_line_that_is_full_says_when_to_come_again(scripted: Any, serve: Any, route: str) -> None:
+    gateway = serve(scripted(latency=1.0), route={"concurrency": {"start": 1, "most": 1}}, limits={"waiting": 2})
+    token = gateway.open_run()
+    with ThreadPoolExecutor(12) as pool:
+        paths = [path_to(route, rollout=f"r{place}") for place in range(12)]
+        answers = list(pool.map(lambda path: gateway.post(path, token, ROUTES[route]), paths))
+    refused = [answer for answer in answers if answer.status_code == 429]
+    assert len(refused) == 9
+    assert all(int(answer.headers["retry-after"]) >= 1 for answer in refused)
+    assert all("come again" in message_of(answer, route) for answer in refused)
+
+
+class OtherIds(BaseHTTPRequestHandler):
+    """A token backend that answers to another prompt than it was sent."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        choice = {"text": "x", "token_ids": [5], "finish_reason": "stop", "logprobs": {"token_logprobs": [-0.1]}}
+        body = msgspec.json.encode(
+            {"choices": [{**choice, "prompt_token_ids": [1, 2, 3]}], "prompt_token_ids": [1, 2, 3]}
+        )
+        self.send_response(200)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@each_dialect
+def test_a_backend_that_read_other_ids_than_it_was_sent_is_not_believed(serve: Any, route: str) -> None:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), OtherIds)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        backend = {"url": f"http://127.0.0.1:{server.server_address[1]}/v1", "kind": "vllm"}
+        gateway = serve(backend, route={"renderer": "scripted", "attempts": 1})
+        answer = gateway.post(path_to(route), gateway.open_run(), ROUTES[route])
+        assert answer.status_code == 502, answer.text
+        assert "another prompt" in message_of(answer, route)
+        assert gateway.nodes() == []
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bool]]:
+    """`full["is"] = True`: from now on the journal's disk is full."""
+    full = {"is": False}
+    really = os.fdatasync
+
+    def fdatasync(descriptor: int) -> None:
+        if full["is"]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        really(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    monkeypatch.setattr(keeper_module, "PATIENCE", 0.0)
+    yield full
+    full["is"] = False
+
+
+@each_dialect
+def test_a_full_disk_refuses_turns_until_there_is_room_and_loses_none(
+    scripted: Any, serve: Any, full_disk: dict[str, bool], route: str
+) -> None:
+    model = scripted()
+    gateway = serve(model)
+    token = gateway.open_run()
+    first = gateway.chat(token, ASKED)
+    assert first.ok
+    full_disk["is"] = True
+    refused = gateway.post(path_to(route), token, ROUTES[route])
+    assert refused.status_code == 507 and "retry-after" in refused.headers
+    assert "kept" in message_of(refused, route)
+    goes_on = [*ASKED["messages"], first.json()["choices"][0]["message"], {"role": "user", "content": "more"}]
+    full_disk["is"] = False
+    again = gateway.chat(token, {**ASKED, "messages": goes_on})
+    assert again.ok, again.text
+    assert requests.get(f"{gateway.where}/readyz", timeout=10).ok
+    (tree,) = gateway.trees()
+    assert len(tree.leaves) == 1 and len(tree) == 4
+
+
+@each_dialect
+def test_a_run_may_opt_for_best_effort_and_is_told(
+    scripted: Any, serve: Any, full_disk: dict[str, bool], monkeypatch: pytest.MonkeyPatch, route: str
+) -> None:
+    monkeypatch.setattr(keeper_module, "PATIENCE", 3600.0)
+    gateway = serve(scripted())
+    token = gateway.open_run("loose", capture="best_effort")
+    strict = gateway.open_run("strict")
+    path = path_to(route, "loose")
+    assert gateway.post(path, token, ROUTES[route]).headers["x-silva-capture"] == "kept"
+    full_disk["is"] = True
+    lost = [gateway.post(path, token, ROUTES[route]) for _ in range(3)]
+    assert [answer.status_code for answer in lost] == [200] * 3
+    assert [answer.headers["x-silva-capture"] for answer in lost] == ["lost"] * 3
+    refused = gateway.post(path_to(route, "strict"), strict, ROUTES[route])
+    assert refused.status_code == 507 and "kept" in message_of(refused, route)
+    assert gateway.admin("GET", "runs/loose").json()["spent"]["lost"] == 3
+    assert requests.get(f"{gateway.where}/readyz", timeout=10).status_code == 503
+    metrics = requests.get(f"{gateway.where}/metrics", timeout=10).text
+    assert "silva_store_writable 0.0" in metrics and "silva_turns_lost 3.0" in metrics
