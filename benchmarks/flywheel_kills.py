@@ -3,10 +3,12 @@
     .venv/bin/python benchmarks/flywheel_kills.py --kills 50
 
 One loop runs undisturbed. Others, of the same configuration in folders of their own, are killed with `kill -9` after a
-time drawn from the seed, now the loop alone (its worker must end itself), now with every process it has started, and
-begun again with the same command, until they end. Both must hold the same: versions (weights by digest, parents, what
-became of them), decisions with their figures, samples by file digest, and of every run the tree of every attempt: ids,
-texts, scores, exactly one record for each attempt.
+time drawn from the seed: the loop alone (its worker must end itself), every process it has started, or one of those
+alone (`--what`: a worker, a model server, a host of environments). A loop that goes on or stops in one line after the
+last is right; what has ended is begun again with the same command, until the loop is done. Both must hold the same:
+versions (weights by digest, parents, what became of them), decisions with their figures, samples by file digest (by
+content where an attempt was played again, whose number stands in the file), and of every run the tree of every attempt
+that counts: ids, texts, scores, exactly one record for each.
 
 A tiny policy, the environment `arithmetic`, real rollouts, training and promotion.
 """
@@ -25,6 +27,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "loops"))
 from small_flywheel import COMMAND, configuration, sums
 
 RESULT = Path(__file__).with_name("results") / "flywheel_kills.json"
+KINDS = ("loop", "everything", "one")
 MOST_SECONDS = 900.0
 """A part of a loop that lasts longer hangs."""
 
@@ -57,12 +61,31 @@ def descendants(pid: int) -> list[int]:
     return [below for child in children for below in descendants(child)] + [pid]
 
 
-def kill(process: subprocess.Popen[bytes], everything: bool) -> None:
-    """Kill the loop, or the loop and what it started."""
-    for pid in descendants(process.pid) if everything else [process.pid]:
+def kill(process: subprocess.Popen[bytes], what: str, chance: random.Random) -> str:
+    """Kill the `loop`, `everything` it has started too, or `one` of the processes it has started, alone; return which it
+    was: that one by the module it runs, "" where there was none."""
+    below = descendants(process.pid)
+    if what == "one":
+        below = [pid for pid in below if pid != process.pid]
+        below = [chance.choice(below)] if below else []
+    elif what == "loop":
+        below = [process.pid]
+    told = ", ".join(map(module, below)) if what == "one" else what
+    for pid in below:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    process.wait()
+    if what != "one":
+        process.wait()
+    return told
+
+
+def module(pid: int) -> str:
+    """The module that a process runs, or its program's name."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+    except (FileNotFoundError, ProcessLookupError):
+        return "gone"
+    return words[words.index("-m") + 1] if "-m" in words[:-1] else Path(words[0]).name
 
 
 def state(folder: Path) -> dict[str, Any]:
@@ -92,10 +115,12 @@ def state(folder: Path) -> dict[str, Any]:
     }
     lake = Lake.open(loop.lake, mode="read")
     runs: dict[str, Any] = {}
+    again = 0
     for run in sorted(lake.runs(), key=lambda each: each.id):
         attempts: dict[str, str] = {}
         for t in lake.trajectories(run_id=run.id):
             if t.superseded:
+                again += 1
                 continue
             place = f"{t.task_id} #{t.index}"
             assert place not in attempts, f"{run.id}: {place} stands twice"
@@ -105,18 +130,24 @@ def state(folder: Path) -> dict[str, Any]:
                 known.update(f"{node.author} {node.message.text} {list(ids)}".encode())
             attempts[place] = known.hexdigest()[:16]
         runs[run.id] = attempts
-    return json.loads(json.dumps({"versions": versions, "events": events, "stages": outputs, "runs": runs}))
+    held = {"versions": versions, "events": events, "stages": outputs, "runs": runs, "again": again}
+    return json.loads(json.dumps(held))
 
 
 def differences(left: dict[str, Any], right: dict[str, Any]) -> list[str]:
     """Where two loops differ, in words."""
     found = [f"{part} differ" for part in ("versions", "events") if left[part] != right[part]]
+    # The file names the attempt a sample is of; `content` holds what is trained on.
+    passed_over = {"sha256"} if left["again"] or right["again"] else set[str]()
     for part in ("stages", "runs"):
         for name in sorted(left[part].keys() | right[part].keys()):
             one, other = left[part].get(name), right[part].get(name)
             if one != other:
                 keys = sorted((one or {}).keys() | (other or {}).keys())
                 places = [key for key in keys if (one or {}).get(key) != (other or {}).get(key)]
+                places = [key for key in places if key not in passed_over]
+                if keys and not places:
+                    continue
                 found.append(f"{part} {name}: {', '.join(places[:4])}{' …' if len(places) > 4 else ''}")
     return found
 
@@ -141,24 +172,42 @@ def write(folder: Path) -> Path:
     return config
 
 
-def disturbed(root: Path, number: int, most: int, chance: random.Random, longest: float) -> tuple[dict[str, Any], int]:
-    """A loop that is killed at most so often; what it holds, and how often it was killed."""
+def stopped(folder: Path) -> bool:
+    """Whether a loop ended because a stage failed, which it then says how to go on from."""
+    from silva.loops.flywheel.loop import Loop
+
+    entries = Loop.read(folder).ledger.entries
+    return bool(entries) and entries[-1].event == "failed"
+
+
+def disturbed(
+    root: Path, number: int, most: int, chance: random.Random, longest: float, kinds: list[str]
+) -> tuple[dict[str, Any], list[str]]:
+    """A loop that is killed at most so often; what it holds, and what was killed."""
     folder = root / f"killed-{number}"
     config, log = write(folder), root / f"killed-{number}.log"
-    kills = 0
+    kills = list[str]()
+    struck = 0
+    process = begin(config, log)
     while True:
-        process = begin(config, log)
-        wait = chance.uniform(0.2, longest) if kills < most else MOST_SECONDS
         try:
-            code = process.wait(wait)
+            code = process.wait(chance.uniform(0.2, longest) if len(kills) < most else MOST_SECONDS)
         except subprocess.TimeoutExpired:
-            if kills >= most:
-                kill(process, everything=True)
+            if len(kills) >= most:
+                kill(process, "everything", chance)
                 raise SystemExit(f"loop {number} hangs: {log.read_text()[-2000:]}") from None
-            kill(process, everything=chance.random() < 0.5)
-            kills += 1
+            killed = kill(process, chance.choice(kinds), chance)
+            kills += [killed] if killed else []
+            if process.poll() is None:  # one of its processes was killed, and it may live with that
+                struck += 1
+                continue
+            process = begin(config, log)
             continue
-        assert code == 0, f"loop {number} ended with {code} after {kills} kills: {log.read_text()[-2000:]}"
+        if code and struck and stopped(folder):
+            struck = 0  # of what was killed, and said so
+            process = begin(config, log)
+            continue
+        assert code == 0, f"loop {number} ended with {code} after {len(kills)} kills: {log.read_text()[-2000:]}"
         return state(folder), kills
 
 
@@ -169,6 +218,7 @@ def main() -> int:
     parser.add_argument(
         "--longest", type=float, default=20.0, help="seconds after which a part is killed at the latest"
     )
+    parser.add_argument("--what", choices=KINDS, action="append", help="only these kinds of kills; repeat for several")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, default=None, help="work here, and leave it there")
     parser.add_argument("--output", type=Path, default=RESULT)
@@ -179,18 +229,22 @@ def main() -> int:
     print(
         f"undisturbed: {seconds:.0f} s, {len(expected['versions'])} versions, {len(expected['runs'])} runs", flush=True
     )
-    kills, loops, wrong = 0, 0, list[str]()
-    while kills < given.kills:
+    kinds, loops, wrong, again = given.what or list(KINDS), 0, list[str](), 0
+    kills = list[str]()
+    while len(kills) < given.kills:
         loops += 1
-        found, more = disturbed(root, loops, given.kills - kills, chance, given.longest)
+        found, more = disturbed(root, loops, given.kills - len(kills), chance, given.longest, kinds)
         kills += more
+        again += found["again"]
         wrong += [f"loop {loops}: {each}" for each in differences(expected, found)]
-        print(f"loop {loops}: {more} kills, {len(wrong)} differences so far", flush=True)
+        print(f"loop {loops}: {len(more)} kills, {len(wrong)} differences so far", flush=True)
     if given.keep is None:
         shutil.rmtree(root, ignore_errors=True)
     attempts = sum(map(len, expected["runs"].values()))
     body = {
-        "kills": kills,
+        "kills": len(kills),
+        "killed": dict(Counter(kills).most_common()),
+        "played_again": again,
         "loops": loops,
         "differences": wrong,
         "versions": len(expected["versions"]),

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -199,6 +200,11 @@ def test_one_task_is_too_little_to_judge_by() -> None:
 
 def test_rates_are_by_task_over_its_seeds() -> None:
     assert rates([attempt("t", True, 0), attempt("t", False, 1), attempt("u", None)]) == {"t": 0.5, "u": 0.0}
+
+
+def test_of_several_attempts_at_one_place_the_last_counts() -> None:
+    lost, again = attempt("t", None), msgspec.structs.replace(attempt("t", True), id="again", attempt=1)
+    assert rates([lost, again]) == rates([again, lost]) == {"t": 1.0}
 
 
 @pytest.mark.parametrize(

@@ -81,3 +81,9 @@ class ApolloConfig(FlywheelConfig):
             return read_script(Path(value))
         except UsageError as error:
             raise ValueError(str(error)) from error
+
+    @model_validator(mode="after")
+    def _who_hears(self) -> ApolloConfig:
+        if self.play.on == "ray" and self.guidance:
+            raise ValueError("play.on ray: episodes on Ray do not hear people; say guidance: false, or play.on: local")
+        return self

@@ -9,7 +9,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from silva.models.tiny.shape import Shape
-from silva.rollout.config import Budget, Deadlines, HostConfig
+from silva.rollout.config import Budget, Deadlines, HostConfig, RayConfig
 from silva.train.config import (
     BUNDLED,
     AdapterConfig,
@@ -78,7 +78,8 @@ class FlywheelTasks(Section):
 
 
 class PlayConfig(Section):
-    """How episodes are played, the expert's and the policy's. `max_tokens` bounds one turn of the policy."""
+    """How episodes are played, the expert's and the policy's. `max_tokens` bounds one turn of the policy. `on` and
+    `ray` say where, as of rollouts: the rest of the loop stays on this machine."""
 
     agent: Literal["react", "tools"] = "react"
     pool: int = Field(default=8, ge=1, le=10_000)
@@ -86,6 +87,8 @@ class PlayConfig(Section):
     budget: Budget = Budget()
     deadlines: Deadlines = Deadlines()
     hosts: HostConfig = HostConfig()
+    on: Literal["local", "ray"] = "local"
+    ray: RayConfig = RayConfig()
     options: dict[str, object] = Field(default_factory=dict)
 
 
@@ -180,6 +183,17 @@ class FlywheelConfig(Section):
                 f"line {value!r}: letters, digits, '.', '_' and '-' only, at most 60, no -NUMBER at the end"
             )
         return value
+
+    @model_validator(mode="after")
+    def _nodes_find_the_weights(self) -> FlywheelConfig:
+        named = [self.folder] if self.policy.base in (TINY, BUNDLED) else [self.folder, Path(self.policy.base)]
+        for each in named:
+            if self.play.on == "ray" and not each.is_absolute():
+                raise ValueError(
+                    f"play.on ray: {each} means another place on another node; give folder and policy.base as whole "
+                    "paths that every node sees"
+                )
+        return self
 
     @property
     def lake_location(self) -> str:

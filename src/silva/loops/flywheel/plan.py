@@ -1,9 +1,9 @@
 """The plan: all stages of a flywheel, from its configuration alone. Pure.
 
 A stage's `inputs` is a digest of the part of the configuration that decides what it gives, and of the inputs of every
-stage before it; how many episodes run at once or how often a checkpoint is written may change. So a stage that has
-ended is known to be the one the present configuration means, or to be another. Rounds may be added to a loop: the
-stages before them keep their names and inputs.
+stage before it; how many episodes run at once and where, or how often a checkpoint is written, may change. So a stage
+that has ended is known to be the one the present configuration means, or to be another. Rounds may be added to a loop:
+the stages before them keep their names and inputs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Kind: TypeAlias = Literal[
 
 
 UNDECISIVE: Any = {
-    "play": {"pool", "deadlines", "hosts"},
+    "play": {"pool", "deadlines", "hosts", "on", "ray"},
     "rounds": {"__all__": {"checkpoint_every", "divergence"}},
 }
 """What changes no result."""

@@ -144,11 +144,18 @@ def _rounds(loop: Loop) -> list[dict[str, Any]]:
                 "source": settings.source,
                 "algorithm": settings.algorithm.name,
                 **given,
+                "too_long": _too_long(given["select"]),
                 "verdict": None if judged is None else msgspec.convert(judged["verdict"], Verdict),
                 "note": notes[0] if notes else "",
             }
         )
     return rows
+
+
+def _too_long(selected: Mapping[str, Any] | None) -> str:
+    """How many samples of a round were longer than the policy's context; "" where none was, or nobody counted."""
+    counts = {name: (selected or {}).get(name, 0) for name in ("truncated", "dropped")}
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 
 
 def _curves(loop: Loop) -> list[places.Plot]:

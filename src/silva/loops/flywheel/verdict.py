@@ -1,8 +1,9 @@
 """Which of two versions is better, task by task.
 
 Both play the same tasks with the same seeds; each task gives the difference of its two success rates, and the interval
-is over those: what makes a task hard is in both. An attempt that failed for a reason of its own (the model, the budget)
-counts as no success: a version that breaks must not look good.
+is over those: what makes a task hard is in both. An attempt that failed for a reason of its own (the agent, the budget,
+a conversation too long) counts as no success: a version that breaks must not look good. What was lost to a server or a
+host was played again before (`silva.loops.flywheel.lost`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from silva.report.interval import Interval, mean
+from silva.report.summary import counted
 from silva.tree import Record, Trajectory
 
 
@@ -68,9 +70,8 @@ def gain(differences: Sequence[float]) -> Interval | None:
 
 
 def rates(attempts: Iterable[Trajectory]) -> dict[str, float]:
-    """Share of successes by task."""
+    """Share of successes by task, over the last attempt at each place."""
     found: dict[str, list[bool]] = {}
-    for attempt in attempts:
-        if not attempt.superseded:
-            found.setdefault(attempt.task_id, []).append(bool(attempt.outcome.success))
+    for attempt in counted(attempts):
+        found.setdefault(attempt.task_id, []).append(bool(attempt.outcome.success))
     return {task: sum(each) / len(each) for task, each in found.items()}

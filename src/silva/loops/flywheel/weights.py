@@ -9,16 +9,20 @@ LINE-0  the base: its folder, or `local`      LINE-N  whole weights: FOLDER/poli
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from silva.loops.flywheel.config import TINY
 from silva.loops.flywheel.loop import Loop
 from silva.train.config import BUNDLED, PolicyConfig
 from silva.train.registry.export import export_merged
 from silva.train.registry.materialise import materialise
+from silva.train.registry.weights import base_folder
 from silva.train.sample import Sample
 
 ADAPTERS = "adapters"
 """Under `policies`; no version is called so: those end in a number."""
+UNSAID_CONTEXT = 2048
+"""What a llama reads whose `config.json` does not say it."""
 
 
 def base_weights(loop: Loop) -> str:
@@ -79,6 +83,17 @@ def trained_from(loop: Loop, version: str) -> PolicyConfig:
             "context": policy.context,
         }
     )
+
+
+def context(loop: Loop) -> int:
+    """The most ids a sample of the line may have: what its weights can read, or less where `policy.context` says so.
+
+    Raises:
+        UsageError, MissingError: the base cannot be had.
+    """
+    said: Any = base_folder(base_weights(loop)).config().get("max_position_embeddings")
+    own = int(said or UNSAID_CONTEXT)
+    return own if loop.config.policy.context is None else min(own, loop.config.policy.context)
 
 
 def with_logprobs(loop: Loop, version: str, samples: list[Sample], temperature: float) -> tuple[list[Sample], float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,11 +13,13 @@ from silva.loops.apollo.stages import source_run
 from silva.loops.flywheel.plan import Stage
 from silva.loops.flywheel.stages import Nothing
 from silva.loops.flywheel.stages.play import drawn
-from silva.loops.flywheel.stages.select import FILE, content
+from silva.loops.flywheel.stages.select import FILE, content, tell
+from silva.loops.flywheel.weights import context
 from silva.train.data.dataset import read_dataset
 from silva.train.row_file import write_rows
-from silva.train.rows import Copies, read_rows
+from silva.train.rows import Copies, Rows, read_rows
 from silva.train.sample_file import write_samples
+from silva.train.truncation import Fitted, truncate
 from silva.tree import Json
 
 READABLE = "rows.jsonl"
@@ -41,11 +44,17 @@ def run(loop: ApolloLoop, stage: Stage) -> Json:
         good = [each for each in attempts if least is None or (each.outcome.score or 0.0) >= least]
         chosen = set(drawn(sorted({each.task_id for each in good}), settings.select.limit, stage.seed))
         made = read_rows(lake, [each for each in good if each.task_id in chosen], masking=config.masking)
+    fitted = Fitted(samples=())
+    if config.training:
+        limit = context(loop)
+        made, fitted = _fitting(made, limit)
+        tell(stage, fitted, limit)
     copies = Copies(actions=config.copies.actions, summary=config.copies.summary)
     samples = made.copied(copies)
     if not samples:
         raise Nothing(
-            f"run {name}: {len(attempts)} attempts, {len(good)} good enough, {made.without_loss} rows masked all over"
+            f"run {name}: {len(attempts)} attempts, {len(good)} good enough, {made.without_loss} rows masked all over, "
+            f"{fitted.dropped} too long for the policy"
         )
     folder = loop.round_folder(stage)
     folder.mkdir(parents=True, exist_ok=True)
@@ -65,6 +74,8 @@ def run(loop: ApolloLoop, stage: Stage) -> Json:
         "actions": sum(row.kind == "actions" for row in made.rows),
         "summaries": sum(row.kind == "summary" for row in made.rows),
         "without_loss": made.without_loss,
+        "truncated": fitted.truncated,
+        "dropped": fitted.dropped,
         "drawn": made.drawn,
         "masked": made.masked,
         "ids": sum(map(len, samples)),
@@ -72,3 +83,15 @@ def run(loop: ApolloLoop, stage: Stage) -> Json:
         "reward": float(np.mean(rewards)) if rewards else 0.0,
         "logprobs_apart": 0.0,
     }
+
+
+def _fitting(made: Rows, limit: int) -> tuple[Rows, Fitted]:
+    """The rows, none of more than `limit` ids, and how many were cut or left out for it, a row's copies as one."""
+    pairs = [(row, truncate(row.sample, limit)) for row in made.rows]
+    kept = [(row, sample) for row, sample in pairs if sample is not None]
+    fitted = Fitted(
+        samples=tuple(sample for _, sample in kept),
+        truncated=sum(len(sample) < len(row.sample) for row, sample in kept),
+        dropped=len(pairs) - len(kept),
+    )
+    return replace(made, rows=tuple(replace(row, sample=sample) for row, sample in kept)), fitted

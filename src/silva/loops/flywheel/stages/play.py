@@ -1,6 +1,10 @@
 """Stages `survey` and `rollout`: the expert plays every task once; the head plays some of `train`, as often as a group.
 
-A run that was begun is gone on with by its name: nothing that has ended is played again.
+A run that was begun is gone on with by its name: nothing that has ended is played again, but for what was lost.
+
+    places ─▶ a part: model and hosts started anew ─▶ all ended ─▶ attempts lost? (`silva.loops.flywheel.lost`)
+                ▲                                                     │ no: the stage goes on
+                └──────────────────── yes, `PARTS` times at most ─────┴▶ the stage fails; begun again, it plays them
 """
 
 from __future__ import annotations
@@ -11,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from silva.envs import Registry as Environments
+from silva.envs.errors import EnvError
 from silva.errors import UnreachableError, UsageError
 from silva.lake import Lake
 from silva.lake.durable import write_whole
 from silva.lake.layout import is_lake
 from silva.lake.place import place
 from silva.loops.flywheel.loop import Loop
+from silva.loops.flywheel.lost import give_back, lost
 from silva.loops.flywheel.plan import Stage
 from silva.loops.flywheel.weights import playing, renderer
 from silva.report.summary import summarise
@@ -24,8 +30,11 @@ from silva.rollout import RolloutConfig, RunResult, run_rollout
 from silva.rollout.guided import Guidance
 from silva.rollout.run import Hooks, host_pool
 from silva.train.data.dataset import read_dataset
-from silva.tree import Json, Task, digest
+from silva.tree import Boundary, Json, Task, digest
 from silva.tree.formats.tasks import read_tasks, write_tasks
+
+PARTS = 3
+"""So often the places of a run are played, each time with a model and hosts started anew, before it is given up."""
 
 
 def run(loop: Loop, stage: Stage) -> Json:
@@ -76,7 +85,8 @@ def play(
         guidance: gives what people say to it; told whether the run goes on.
 
     Raises:
-        UsageError, MissingError, UnreachableError, StoreError: as `run_rollout`.
+        UnreachableError: attempts were lost to a model or a host in every part; or the run's budget is spent.
+        UsageError, MissingError, StoreError: as `run_rollout`.
     """
     play = loop.config.play
     file = loop.task_file(name)
@@ -92,20 +102,47 @@ def play(
             "budget": play.budget.model_dump(),
             "deadlines": play.deadlines.model_dump(),
             "hosts": play.hosts.model_dump(),
+            "on": play.on,
+            "ray": play.ray.model_dump(),
             "options": {loop.config.env: play.options} if play.options else {},
             **loop.playing(),
             **more,
             "sampling": {**more.get("sampling", {}), "max_tokens": play.max_tokens},
         }
     )
-    known = is_lake(place(loop.lake), make=True) and _begun(loop, name)
-    hooks = Hooks(guidance=guidance(known) if guidance is not None else None)
-    result = asyncio.run(run_rollout(settings, resume=known, hooks=hooks))
-    if result.remaining:
-        raise UnreachableError(
-            f"run {name}: {result.remaining} episodes are left ({result.stopped}); begin the loop again"
-        )
-    return result
+    why = ""
+    for _ in range(PARTS):
+        known = is_lake(place(loop.lake), make=True) and _begun(loop, name)
+        if known:
+            give_back(loop.lake, name)
+        hooks = Hooks(guidance=guidance(known) if guidance is not None else None)
+        try:
+            result = asyncio.run(run_rollout(settings, resume=known, hooks=hooks))
+        except (UnreachableError, EnvError) as error:
+            if isinstance(error, EnvError) and error.boundary is not Boundary.INFRASTRUCTURE:
+                raise
+            why = _why(loop, name) or str(error)
+            continue
+        if result.remaining:
+            raise UnreachableError(
+                f"run {name}: {result.remaining} episodes are left ({result.stopped}); begin the loop again"
+            )
+        if not lost(result.trajectories):
+            return result
+        why = _why(loop, name)
+    raise UnreachableError(
+        f"run {name}: in {PARTS} parts, each with model and hosts started anew, something broke that is no policy's "
+        f"doing: {why}; mend it and begin the loop again: it plays those places again, and goes on"
+    )
+
+
+def _why(loop: Loop, name: str) -> str:
+    """How many attempts of a run are lost, and to what the first was; "" where none is."""
+    if not _begun(loop, name):
+        return ""
+    found = lost(Lake.open(loop.lake, mode="read").trajectories(run_id=name))
+    failure = found[0].outcome.failure if found else None
+    return f"{len(found)} attempts were lost ({failure.code}: {failure.message})" if failure is not None else ""
 
 
 def told(result: RunResult) -> Json:

@@ -1,8 +1,12 @@
-"""Stage `select`: from the trees of a round to a file of samples, with the log-probabilities training needs."""
+"""Stage `select`: from the trees of a round to a file of samples, with the log-probabilities training needs.
+
+run ─▶ samples ─▶ cut to what the policy reads ─▶ by reward, by group ─▶ selected.samples
+"""
 
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections import defaultdict
 
 from silva.lake import Lake
@@ -10,13 +14,14 @@ from silva.loops.flywheel.loop import Loop
 from silva.loops.flywheel.plan import Stage
 from silva.loops.flywheel.stages import Nothing
 from silva.loops.flywheel.stages.play import drawn
-from silva.loops.flywheel.weights import with_logprobs
+from silva.loops.flywheel.weights import context, with_logprobs
 from silva.train.algorithms.advantages import alike
 from silva.train.data.dataset import read_dataset
 from silva.train.lake_samples import collect
 from silva.train.sample import Sample
 from silva.train.sample_file import write_samples
 from silva.train.stretch import Reading
+from silva.train.truncation import Fitted, fit
 from silva.tree import Json
 
 FILE = "selected.samples"
@@ -36,7 +41,10 @@ def run(loop: Loop, stage: Stage) -> Json:
     source = loop.given("survey" if expert else f"round-{stage.round}.rollout")
     compares = settings.algorithm.name != "sft"
     taken = _of_run(loop, str(source["run"]), expert)
-    samples = taken
+    limit = context(loop)
+    fitted = fit(taken, limit, "truncate")
+    tell(stage, fitted, limit)
+    samples = list(fitted.samples)
     least = settings.select.least_reward
     if compares:
         by_task: dict[str, list[Sample]] = defaultdict(list)
@@ -50,8 +58,10 @@ def run(loop: Loop, stage: Stage) -> Json:
     chosen = set(drawn([sample.task_id for sample in samples], settings.select.limit, stage.seed))
     samples = [sample for sample in samples if sample.task_id in chosen]
     if not samples:
-        why = "no group whose rewards differ" if compares else f"no attempt with a reward of at least {least}"
-        raise Nothing(f"{len(taken)} samples of run {source['run']} hold {why}")
+        wanted = "no attempt" if least is None else f"no attempt with a reward of at least {least}"
+        why = "no group whose rewards differ" if compares else wanted
+        long = f" ({fitted.dropped} were too long for the policy)" if fitted.dropped else ""
+        raise Nothing(f"{len(taken)} samples of run {source['run']} hold {why}{long}")
     apart = 0.0
     if compares and settings.select.logprobs == "recomputed":
         samples, apart = with_logprobs(loop, str(source["version"]), samples, settings.temperature)
@@ -69,11 +79,20 @@ def run(loop: Loop, stage: Stage) -> Json:
         "samples": len(samples),
         "tasks": len(chosen),
         "of": len(taken),
+        "truncated": fitted.truncated,
+        "dropped": fitted.dropped,
         "ids": sum(map(len, samples)),
         "with_loss": sum(int(sample.mask.sum()) for sample in samples),
         "reward": float(np.mean(rewards)) if rewards else 0.0,
         "logprobs_apart": apart,
     }
+
+
+def tell(stage: Stage, fitted: Fitted, limit: int) -> None:
+    """Say in the loop's words how many samples were too long, where any was."""
+    if fitted.truncated or fitted.dropped:
+        told = f"left out or cut, longer than the {limit} ids the policy reads: "
+        sys.stderr.write(f"{stage.name}: {told}{fitted.truncated} truncated, {fitted.dropped} dropped\n")
 
 
 def content(samples: list[Sample]) -> str:
