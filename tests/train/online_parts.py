@@ -15,6 +15,7 @@ import msgspec
 from silva.models.client import Client
 from silva.models.endpoint import Endpoint
 from silva.models.model import Completion, Delta, Request
+from silva.models.retry import Retry
 from silva.models.scripted import Answer, Script, ScriptedProcess
 from silva.train.algorithms.advantages import score
 from silva.train.engines.engine import StepResult, Update
@@ -43,6 +44,7 @@ class CountingEngine:
         self.seconds, self.loss = seconds, loss
         self.trained: list[list[str]] = []
         self.published: list[tuple[int, str]] = []
+        self.restored: list[int] = []
         self.total = 0
 
     def forward_backward(self, samples: Sequence[Sample], algorithm: Any) -> StepResult:
@@ -74,14 +76,15 @@ class CountingEngine:
 
 class Stamped(Named):
     """A `Publisher` whose model answers in the name of the version that was published last. `published` keeps what it
-    was given: step and weights."""
+    was given: step and weights; `restored` the steps it went back to."""
 
-    def __init__(self, url: str, token: str | None = None) -> None:
+    def __init__(self, url: str, token: str | None = None, retry: Retry | None = None) -> None:
         super().__init__("v")
         endpoint = Endpoint(url=url, model="scripted", token_ids=True, api_key_env="")
-        self._client = Client(endpoint, api_key=token)
+        self._client = Client(endpoint, api_key=token, retry=retry)
         self.version = "base"
         self.published: list[tuple[int, str]] = []
+        self.restored: list[int] = []
 
     @property
     def model(self) -> Any:
@@ -90,6 +93,11 @@ class Stamped(Named):
     async def publish(self, folder: Path, step: int) -> None:
         self.published.append((step, (folder / "numbers").read_text()))
         self.version = self.name(step)
+
+    async def restore(self, step: int) -> str:
+        self.restored.append(step)
+        self.version = self.name(step) if step else "base"
+        return self.version
 
     async def complete(self, request: Request) -> Completion:
         version = self.version
@@ -125,6 +133,13 @@ def always_right(request: dict[str, Any]) -> Answer:
     """Right at every attempt: nothing to compare."""
     numbers = [int(word.strip("()")) for word in request["messages"][-1]["content"].removesuffix(" = ?").split(" + ")]
     return Answer(text=str(sum(numbers)))
+
+
+def at_times_long(request: dict[str, Any]) -> Answer:
+    """The same, after many words where the first number is odd."""
+    answer = half_right(request)
+    first = int(request["messages"][-1]["content"].split(" ")[0].strip("()"))
+    return Answer(text=f"{'so ' * 60}{answer.text}") if first % 2 else answer
 
 
 def configured(folder: Path, **fields: Any) -> OnlineConfig:

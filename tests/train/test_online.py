@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,13 +19,17 @@ from silva.errors import UsageError
 from silva.lake import Lake
 from silva.models.scripted import Script, ScriptedServer
 from silva.train.buffer import Jobs
+from silva.train.curves import CurveFile
+from silva.train.engines.engine import StepResult
 from silva.train.online.drawing import figure, page
 from silva.train.online.launch import open_buffer
+from silva.train.online.limits import Limits, Readable, anything
 from silva.train.online.order import Order
 from silva.train.online.publisher import Named
 from silva.train.online.run import OnlineResult, OnlineRun
 from silva.train.online.timeline import FILE, Span, Timeline, measure, read_timeline, steady
 from silva.train.output import held
+from silva.train.sample import Image, Sample, SampleError
 from silva.tree import Task
 
 HERE = str(Path(__file__).parent)
@@ -145,7 +152,12 @@ async def test_a_buffer_server_without_a_token_is_refused(tmp_path: Path, monkey
 
 
 async def play(
-    folder: Path, engine: CountingEngine, function: str = "half_right", stop_at: int = 99, **fields: Any
+    folder: Path,
+    engine: CountingEngine,
+    function: str = "half_right",
+    stop_at: int = 99,
+    readable: Readable = anything,
+    **fields: Any,
 ) -> OnlineResult:
     config = configured(folder, **fields)
     resume = config.output.exists()
@@ -155,12 +167,19 @@ async def play(
         publisher = Stamped(server.url)
         try:
             buffer = jobs.open("online", config.terms(True))
-            result = await OnlineRun(
-                config, engine, Compared(), buffer, publisher, stopping=lambda: engine.step >= stop_at
-            ).run(resume=resume)
+            run = OnlineRun(
+                config,
+                engine,
+                Compared(),
+                buffer,
+                publisher,
+                stopping=lambda: engine.step >= stop_at,
+                readable=readable,
+            )
+            result = await run.run(resume=resume, sinks=lambda step: [CurveFile(config.output, step)])
         finally:
             await publisher.close()
-        engine.published = publisher.published
+        engine.published, engine.restored = publisher.published, publisher.restored
         return result
 
 
@@ -180,6 +199,7 @@ async def test_every_step_trains_whole_groups_and_is_published_once(tmp_path: Pa
     with Lake.open(tmp_path / "lake", "read") as lake:
         run = lake.run("run")
     assert run is not None and run.summary["step"] == 4
+    assert [point["step"] for point in run.summary["curve"]] == [1, 2, 3, 4]
 
 
 @pytest.mark.slow
@@ -202,9 +222,67 @@ async def test_a_run_that_is_told_to_stop_goes_on_where_it_was(tmp_path: Path):
     assert (result.status, result.step) == ("finished", 5) and len(engine.trained) == 3
     assert [step for step, _ in engine.published] == [2, 3, 4, 5]
     assert {span.session for span in read_timeline(tmp_path / "out")} == {0, 1}
+    with Lake.open(tmp_path / "lake", "read") as lake:
+        run = lake.run("run")
+    assert run is not None and [point["step"] for point in run.summary["curve"]] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.slow
 async def test_a_run_that_diverges_stops_and_says_so(tmp_path: Path):
-    result = await play(tmp_path, CountingEngine(loss=float("nan")))
+    engine = CountingEngine(loss=float("nan"))
+    result = await play(tmp_path, engine)
     assert result.status == "diverged" and "loss" in result.reason and result.policy is None
+    assert engine.restored == [0, 0] and result.reason.endswith("base (step 0) is served again")
+
+
+class Growing(CountingEngine):
+    """Its loss jumps once five steps have been trained, to a number like any other."""
+
+    def forward_backward(self, samples: Sequence[Sample], algorithm: Any) -> StepResult:
+        result = super().forward_backward(samples, algorithm)
+        return replace(result, loss=300.0 if self.step >= 5 else 1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("every", "good"), [(1, 4), (2, 4), (4, 4), (3, 3)])
+async def test_what_diverged_is_not_served_on(tmp_path: Path, every: int, good: int):
+    engine = Growing()
+    result = await play(tmp_path, engine, steps=8, checkpoints={"every": every, "weights": False})
+    assert (result.status, result.step) == ("diverged", 5) and "the loss is 300" in result.reason
+    assert engine.published[-1][0] == 5 and engine.restored == [0, good]
+    assert result.reason.endswith(f"v-{good} (step {good}) is served again")
+    resumed = CountingEngine()
+    result = await play(tmp_path, resumed, steps=8, checkpoints={"every": every, "weights": False})
+    assert (result.status, result.step) == ("finished", 8) and resumed.published[0][0] == good
+
+
+@pytest.mark.slow
+async def test_what_cannot_be_read_is_no_group(tmp_path: Path):
+    limits = Limits(context=100)
+    engine = CountingEngine()
+    result = await play(tmp_path, engine, "at_times_long", readable=limits.check, steps=2)
+    assert (result.status, result.step) == ("finished", 2)
+    refused = [reason for reason in result.barren if "the policy's context holds 100" in reason]
+    assert refused and all("bound what an attempt says" in reason for reason in refused)
+    engine = CountingEngine()
+    result = await play(tmp_path, engine, "at_times_long", readable=limits.check, steps=4)
+    assert (result.status, result.step) == ("finished", 4) and len(engine.trained) == 2
+
+
+def test_limits_are_those_of_all_who_read():
+    def sample(length: int, **fields: Any) -> Sample:
+        arrays = {name: np.zeros(length, np.float32) for name in ("logprobs", "advantages", "weights")}
+        flags = np.arange(length) > 0
+        return Sample(ids=np.arange(length, dtype=np.int32), mask=flags, drawn=flags, **arrays, **fields)
+
+    limits = Limits(context=8, vocabulary=7, teacher=6)
+    limits.check([sample(6)])
+    for wrong, why in (
+        (sample(9), "the policy's context holds 8"),
+        (sample(7), "the teacher's context holds 6"),
+        (sample(4, images=(Image(hash="1f", position=1),)), "shows images"),
+    ):
+        with pytest.raises(SampleError, match=why):
+            limits.check([sample(3), wrong])
+    with pytest.raises(SampleError, match="another tokenizer"):
+        Limits(context=8, vocabulary=7).check([sample(8)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -13,9 +14,15 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from online_parts import Compared, CountingEngine, Stamped, configured
 
+from silva.errors import UnreachableError
 from silva.lake import Lake
+from silva.models.retry import Retry
+from silva.models.scripted import Script, ScriptedProcess
+from silva.train.buffer import Jobs
 from silva.train.buffer.jobs import read_job
+from silva.train.online.run import OnlineResult, OnlineRun
 
 pytestmark = pytest.mark.slow
 
@@ -87,3 +94,45 @@ def test_a_killed_run_ends_as_one_that_was_not(tmp_path: Path, mode: str, every:
         run = lake.run("run")
     assert set(ended.values()) == {1}
     assert run is not None and run.status == "finished"
+
+
+async def played(folder: Path, kill_after: int | None = None) -> OnlineResult:
+    """One part of a run before a model server of its own, which is killed once so many steps are trained."""
+    config = configured(folder, mode="async", steps=5, rollout={"pool": 8})
+    resume = config.output.exists()
+    config.output.mkdir(exist_ok=True)
+    script = Script(function="online_parts.py:half_right", folder=str(HERE), latency=0.02)
+    server = await asyncio.to_thread(ScriptedProcess(script).start)
+    publisher = Stamped(server.url, server.token, Retry(attempts=2, first=0.05))
+    engine = CountingEngine(0.1)
+
+    def stopping() -> bool:
+        if kill_after is not None and engine.step >= kill_after:
+            server.stop()  # who stops it once more does nothing
+        return False
+
+    try:
+        async with Jobs(config.output / "buffer") as jobs:
+            buffer = jobs.open("online", config.terms(True))
+            run = OnlineRun(config, engine, Compared(), buffer, publisher, stopping=stopping)
+            return await run.run(resume=resume)
+    finally:
+        await publisher.close()
+        await asyncio.to_thread(server.stop)
+
+
+async def test_what_failed_at_a_dead_model_server_is_tried_again(tmp_path: Path):
+    with pytest.raises(UnreachableError, match=r"the model failed every time \(.*go on with --resume"):
+        await played(tmp_path, kill_after=2)
+    with Lake.open(tmp_path / "lake", "read") as lake:
+        run = lake.run("run")
+        failed = {(each.task_id, each.index) for each in lake.trajectories(run_id="run") if each.outcome.failure}
+    assert run is not None and run.status == "stopped" and len(failed) >= 20
+    result = await played(tmp_path)
+    assert (result.status, result.step) == ("finished", 5)
+    with Lake.open(tmp_path / "lake", "read") as lake:
+        ended = lake.trajectories(run_id="run")
+    again = {(each.task_id, each.index) for each in ended if each.attempt and not each.outcome.failure}
+    assert again and again <= failed and not any("failed" in reason for reason in result.barren)
+    places = Counter((each.task_id, each.index) for each in ended if not each.outcome.failure)
+    assert set(places.values()) == {1} and len(places) >= 5 * 2 * 4

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tiny_llama  # noqa: F401 - sets how torch's threads wait, before torch reads it
-import yaml
+from online_real_parts import GatewayProcess, settings, write_home
 
 from silva.lake import Lake
 from silva.tree import Author
@@ -21,69 +18,10 @@ pytestmark = pytest.mark.slow
 pytest.importorskip("torch")
 pytest.importorskip("peft")
 
-ENVIRONMENT = '''
-from silva.envs.protocol import Capabilities, Evaluation, Observation
-from silva.tree import Task, user
-
-
-class Vowels:
-    """Rewards vowels, so that the replies of an untrained policy differ in what they are worth."""
-
-    capabilities = Capabilities()
-
-    @classmethod
-    def tasks(cls, split="train"):
-        return [Task(id=f"vowels/{n}", env="vowels", instruction=f"Say {n}.", split=split) for n in range(6)]
-
-    async def reset(self, task, seed):
-        return Observation(messages=(user(task.instruction),))
-
-    async def step(self, action):
-        text = action.text
-        self.score = sum(letter in "aeiou" for letter in text) / max(1, len(text))
-        return Observation(messages=(), done=True)
-
-    async def evaluate(self):
-        return Evaluation(score=self.score, success=self.score > 0.5)
-'''
-
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from silva.models.tiny import Shape, write_tiny
-    from silva.tree import assistant, user
-
-    folder = tmp_path_factory.mktemp("online")
-    shape = Shape(vocabulary=320, width=64, inner=96, layers=2, heads=4, key_heads=2, context=256)
-    heard = [((user(f"Say {n}."), assistant("aeiou, and sometimes y")), ()) for n in range(6)]
-    write_tiny(folder / "tiny", heard, shape, seed=1)
-    (folder / "vowels.py").write_text(ENVIRONMENT)
-    return folder
-
-
-def settings(home: Path, output: Path, **fields: Any) -> Path:
-    values: dict[str, Any] = {
-        "run": output.name,
-        "output": str(output),
-        "policy": {"weights": str(home / "tiny"), "method": "lora", "adapter": {"rank": 4}, "dtype": "float32"},
-        "algorithm": {"name": "grpo"},
-        "optimiser": {"learning_rate": 1e-3},
-        "steps": 3,
-        "batch": 2,
-        "group": 3,
-        "threads": 1,
-        "serve": {"threads": 1},
-        "rollout": {
-            "env": f"{home / 'vowels.py'}:Vowels",
-            "lake": str(output.parent / "lake"),
-            "pool": 6,
-            "tasks": {"split": "train"},
-            "sampling": {"max_tokens": 8},
-        },
-    }
-    file = output.with_suffix(".yaml")
-    file.write_text(yaml.safe_dump({**values, **fields}))
-    return file
+    return write_home(tmp_path_factory.mktemp("online"))
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
@@ -129,34 +67,16 @@ def test_in_turns_no_group_is_older_than_what_is_trained(
 def test_a_running_gateway_serves_each_version_from_the_registry(
     home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
-    from silva.models.local.server import start_local
     from silva.train.registry import Registry
 
-    adapters = tmp_path / "adapters"
-    adapters.mkdir()
-    server = start_local(1, 8, adapters, home / "tiny")
-    monkeypatch.setenv("SILVA_ADMIN_TOKEN", "admin-token-of-the-tests")
-    monkeypatch.setenv("BACKEND_TOKEN", server.token)
-    backend = {"url": server.url, "kind": "silva", "model": "tiny", "api_key_env": "BACKEND_TOKEN"}
-    route = {"backends": [backend], "renderer": str(home / "tiny")}
-    listen = {"port": 0, "admin_token_env": "SILVA_ADMIN_TOKEN"}
-    (tmp_path / "gateway.json").write_text(
-        json.dumps({"lake": str(tmp_path / "gateway-lake"), "listen": listen, "models": {"policy": route}})
-    )
-    gateway = subprocess.Popen(
-        [sys.executable, "-m", "silva", "gateway", "--config", str(tmp_path / "gateway.json")],
-        stdout=subprocess.PIPE,
-        text=True,
-        env=dict(os.environ),
-    )
+    gateway = GatewayProcess(home, tmp_path)
+    for name, value in gateway.environ.items():
+        monkeypatch.setenv(name, value)
     try:
-        assert gateway.stdout is not None
-        at = {"url": gateway.stdout.readline().strip(), "model": "policy", "adapters": str(adapters)}
-        code, said = run(capsys, str(settings(home, tmp_path / "behind", gateway=at)))
+        code, said = run(capsys, str(settings(home, tmp_path / "behind", gateway=gateway.at)))
+        assert gateway.version() == "behind-3"
     finally:
-        gateway.terminate()
-        gateway.communicate(timeout=30)
-        server.stop_now()
+        gateway.close()
     assert (code, said["status"]) == (0, "finished") and set(said["staleness"]) <= {"0", "1"}
     line = Registry.open(tmp_path / "lake").line("behind")
     assert [version.name for version in line.versions] == [f"behind-{n}" for n in range(4)]

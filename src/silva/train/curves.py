@@ -155,9 +155,7 @@ class LakeCurve:
         self._record(self.status, time.time())
 
     def _record(self, status: str, finished: float) -> None:
-        stride = max(1, -(-len(self._points) // _MOST_POINTS))
-        shown = [*self._points[:-1:stride], *self._points[-1:]]
-        summary: dict[str, Any] = {"curve": [json.loads(_line(point)) for point in shown]}
+        summary: dict[str, Any] = {"curve": thinned(self._points)}
         with Lake.open(self._location) as lake:
             there = lake.run(self._config.run)
             if there is not None and there.command != "train":
@@ -179,6 +177,12 @@ class LakeCurve:
                     )
                 ]
             )
+
+
+def thinned(points: Sequence[Point]) -> list[dict[str, Any]]:
+    """A curve as a run's record in a lake holds it: a bounded number of its points, the last one among them."""
+    stride = max(1, -(-len(points) // _MOST_POINTS))
+    return [json.loads(_line(point)) for point in (*points[:-1:stride], *points[-1:])]
 
 
 def _line(point: Point) -> str:

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from silva.errors import UsageError
 from silva.train.buffer.buffer import Buffer
+from silva.train.buffer.group import Group
 from silva.train.buffer.refused import Refused
 from silva.train.online.growth import Growth
 from silva.train.online.harvest import Barren, harvest
-from silva.train.online.publisher import Publisher
+from silva.train.online.limits import Readable, anything
+from silva.train.online.publisher import ForeignVersion, Publisher
 from silva.train.online.timeline import Timeline
+from silva.tree import Trajectory
 
 if TYPE_CHECKING:
     from silva.train.algorithms import Algorithm
@@ -26,6 +30,9 @@ PATIENCE = 5.0
 """Seconds one call waits for a permit, or for room, before it asks again."""
 LOOK = 0.2
 """Seconds between two looks whether a group was withheld, when as many are under way as the run trains."""
+
+ASKED, MOST_LEFT = 100, 100_000
+"""Groups named in one call, and in all, when those of an earlier part of the run are given up."""
 
 
 class Generation:
@@ -39,6 +46,7 @@ class Generation:
         wanted: groups the whole run trains.
         most_barren: so many in a row that nothing can be learnt from end the run.
         timeline: told when generation is held.
+        readable: refuses samples that cannot be trained on.
     """
 
     def __init__(
@@ -51,9 +59,11 @@ class Generation:
         wanted: int,
         most_barren: int,
         timeline: Timeline,
+        readable: Readable = anything,
     ) -> None:
         self._growth, self._buffer, self._publisher, self._algorithm = growth, buffer, publisher, algorithm
         self._wanted, self._most_barren, self._timeline = wanted, most_barren, timeline
+        self._readable = readable
         self._growing: set[asyncio.Task[None]] = set()
         self._in_a_row = 0
         self.barren: Counter[str] = Counter()
@@ -63,10 +73,11 @@ class Generation:
         """Grow until every group the run trains is in the buffer.
 
         Raises:
-            UsageError: too many groups in a row gave nothing.
+            UsageError: too many groups in a row gave nothing, or somebody else serves what this run should.
             UnreachableError, Spent, StoreError, Refused: as growth and buffer say.
         """
         number = 0
+        await self._let_go()
         try:
             while True:
                 if await self._enough():
@@ -86,6 +97,15 @@ class Generation:
             for task in self._growing:
                 task.cancel()
             await asyncio.gather(*self._growing, return_exceptions=True)
+
+    async def _let_go(self) -> None:
+        """Give up the groups that were in growth when an earlier part of the run ended, in whose places others may come
+        first now; those that are still wanted start again. Left in flight they would hold permits, and count as on
+        their way, with nobody growing them."""
+        first = 0
+        while first < MOST_LEFT and (await self._buffer.status()).in_flight:
+            await self._buffer.abandon([str(number) for number in range(first, first + ASKED)])
+            first += ASKED
 
     async def _enough(self) -> bool:
         status = await self._buffer.status()
@@ -128,9 +148,7 @@ class Generation:
     async def _grow(self, number: int, name: str) -> None:
         again = self._growth.remembers(number)
         trajectories = await self._growth.group(number, name)
-        found = await asyncio.to_thread(
-            harvest, name, self._growth.lake, trajectories, self._algorithm, self._publisher.number
-        )
+        found = await self._harvest(name, trajectories)
         if isinstance(found, Barren):
             self.barren[found.reason] += 1
             self._in_a_row += not again
@@ -150,3 +168,12 @@ class Generation:
                 if refused.kind != "full":
                     raise
         self.groups += 1
+
+    async def _harvest(self, name: str, trajectories: Sequence[Trajectory]) -> Group | Barren:
+        given = (name, self._growth.lake, trajectories, self._algorithm, self._publisher.number, self._readable)
+        try:
+            return await asyncio.to_thread(harvest, *given)
+        except ForeignVersion as foreign:
+            # Drawn before this run took its place back? Then only this group is lost; else every later one would be.
+            await self._publisher.confirm()
+            return Barren(reason=str(foreign))

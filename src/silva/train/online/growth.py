@@ -3,7 +3,8 @@
     group's places ─▶ a lane each, as lanes come free ─▶ Scheduler of that place (retries, replay) ─▶ trajectories
                                                             └ hosts, model, lake, ledger are shared by all
 
-A place that ended in an earlier part of the run is not grown again, one that was cut off goes on from its last turn.
+A place that ended in an earlier part of the run is not grown again, one that was cut off goes on from its last turn;
+one that failed at the model or through infrastructure is tried again, for what was broken then may be mended now.
 """
 
 from __future__ import annotations
@@ -31,7 +32,10 @@ from silva.rollout.slots import Remembered, Slot
 from silva.rollout.tasks import choose_tasks
 from silva.train.online.order import Order
 from silva.train.online.timeline import Timeline
-from silva.tree import Run, Trajectory
+from silva.tree import Boundary, Run, Trajectory
+
+TRIED_AGAIN = frozenset({Boundary.MODEL.value, Boundary.INFRASTRUCTURE.value})
+"""Where a place failed that a resumed run tries again: at nothing the policy or the environment did."""
 
 
 class Spent(SilvaError):
@@ -180,5 +184,5 @@ def _take_up(lake: Lake, config: RolloutConfig, resume: bool) -> tuple[Run, Reme
             f"run {config.run} was started with another rollout (environment, tasks, agent, group, seed or sampling "
             f"differ): resume it with the same, or choose another run"
         )
-    remembered = Remembered(lake.trajectories(run_id=config.run), lake.nodes(run_id=config.run))
+    remembered = Remembered(lake.trajectories(run_id=config.run), lake.nodes(run_id=config.run), TRIED_AGAIN)
     return msgspec.structs.replace(known, status="running", finished=0.0), remembered

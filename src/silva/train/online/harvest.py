@@ -1,7 +1,7 @@
 """From the trajectories of a group to a group for the buffer, or the reason why there is nothing to learn from it.
 
 trajectories ─▶ samples, exact (silva.train.samples) ─▶ algorithm.score ─▶ Group: bytes, rewards, versions
-                       └ a member that cannot be used, rewards all alike, nobody to compare with ─▶ Barren
+                       └ a member that cannot be used or read, rewards all alike, nobody to compare with ─▶ Barren
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from silva.errors import UsageError
 from silva.lake import Lake
 from silva.train.algorithms.advantages import Dropped
-from silva.train.algorithms.errors import GroupError
+from silva.train.algorithms.errors import BatchError, GroupError
 from silva.train.buffer.group import Group
 from silva.train.lake_samples import collect
+from silva.train.online.limits import Readable, anything
 from silva.train.sample import Sample, SampleError
 from silva.train.stretch import Reading
 from silva.tree import Trajectory
@@ -33,7 +34,12 @@ class Barren:
 
 
 def harvest(
-    name: str, lake: Lake, trajectories: Sequence[Trajectory], algorithm: Algorithm, number: Callable[[str], int]
+    name: str,
+    lake: Lake,
+    trajectories: Sequence[Trajectory],
+    algorithm: Algorithm,
+    number: Callable[[str], int],
+    readable: Readable = anything,
 ) -> Group | Barren:
     """Read, score and wrap a group.
 
@@ -43,9 +49,11 @@ def harvest(
         trajectories: all attempts at all places of the group.
         algorithm: says whether groups are scored, and scores them.
         number: of a policy version's name.
+        readable: refuses what cannot be trained on.
 
     Raises:
         UsageError: a turn does not say which policy version drew it.
+        ForeignVersion: `number` does not know it.
         StoreError: the lake cannot be read.
     """
     reading = Reading(logprobs="required" if "logprobs" in algorithm.needs else "optional")
@@ -54,8 +62,9 @@ def harvest(
         if not samples:
             failed = next((each.outcome.failure for each in trajectories if each.outcome.failure), None)
             return Barren(reason="every attempt failed" + (f": {failed.message}" if failed else ""))
+        readable(samples)
         scored = _scored(samples, algorithm)
-    except (SampleError, GroupError) as error:
+    except (SampleError, GroupError, BatchError) as error:
         return Barren(reason=str(error))
     if isinstance(scored, Dropped):
         return Barren(reason=scored.reason.replace("_", " "))

@@ -19,6 +19,7 @@ from silva.train.config import BUNDLED
 from silva.train.curves import CurveFile, Sink, TerminalCurve
 from silva.train.engines.open import open_engine, share_cores
 from silva.train.online.config import OnlineConfig
+from silva.train.online.limits import open_limits
 from silva.train.online.publisher import Publisher
 from silva.train.online.run import SAMPLER, OnlineResult, OnlineRun
 from silva.train.output import BUFFER, held, keep_config
@@ -82,7 +83,8 @@ async def _online(
                 found.append(TerminalCurve(out, config.steps, config.curves.print_every))
             return [*found, *trackers(config)]
 
-        run = OnlineRun(config, engine, loss, buffer, publisher, stopping=stopping)
+        limits = open_limits(config, engine, loss)
+        run = OnlineRun(config, engine, loss, buffer, publisher, stopping=stopping, readable=limits.check)
         return await run.run(resume=resume, sinks=sinks)
 
 
@@ -162,8 +164,10 @@ async def open_publisher(config: OnlineConfig, engine: LocalEngine | TrlEngine) 
         from silva.train.online.gateway import GatewayPublisher
 
         bundled = config.policy.scratch is None and config.policy.weights == BUNDLED
-        lake = config.rollout.lake
-        return await GatewayPublisher.open(config.run, config.gateway, lake, engine.folder, bundled)
+        lake, start = config.rollout.lake, None
+        if config.policy.start is not None:
+            start = _first(engine, config.output / SAMPLER / "step-000000")
+        return await GatewayPublisher.open(config.run, config.gateway, lake, engine.folder, bundled, start)
     if config.policy.scratch is not None:
         raise UsageError("policy.scratch: a server needs a folder to begin with; make one with `silva models tiny`")
     weights = config.policy.weights
@@ -187,6 +191,7 @@ def _first(engine: LocalEngine | TrlEngine, folder: Path) -> Path:
     import shutil
 
     shutil.rmtree(folder, ignore_errors=True)
+    folder.parent.mkdir(parents=True, exist_ok=True)
     return engine.save_weights_for_sampler(folder)
 
 

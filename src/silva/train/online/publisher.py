@@ -5,7 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
+from silva.errors import UsageError
 from silva.models.model import Model
+
+
+class ForeignVersion(UsageError):
+    """A turn was drawn by a version that this run did not publish."""
 
 
 class Publisher(Protocol):
@@ -25,8 +30,34 @@ class Publisher(Protocol):
         """
         ...
 
+    async def restore(self, step: int) -> str:
+        """Serve version `step` once more without being given it, 0 being the policy the run begins with. A server of
+        the run's own begins with version 0 and ends with the run: it has nothing to do.
+
+        Returns:
+            What is served on when the run has ended, by name; "" where nothing is.
+
+        Raises:
+            UsageError: there is no such version.
+            UnreachableError: it cannot; what was served before is served on.
+        """
+        ...
+
     def number(self, version: str) -> int:
-        """The number of the version that a node carries. What this run did not publish is what it began with: 0."""
+        """The number of the version that a node carries.
+
+        Raises:
+            ForeignVersion: this run did not publish it, and others can publish where this run does.
+        """
+        ...
+
+    async def confirm(self) -> None:
+        """See that what is served is a version of this run.
+
+        Raises:
+            UsageError: it is another's; the line says whose place it takes, and what to do.
+            UnreachableError: who serves does not answer.
+        """
         ...
 
     async def close(self) -> None:
@@ -35,7 +66,8 @@ class Publisher(Protocol):
 
 
 class Named:
-    """Versions that are called `RUN-STEP`, in this part of the run and in earlier ones."""
+    """Versions of a server of the run's own. They are called `RUN-STEP`, in this part of the run and in earlier ones;
+    what has another name is what the run began with."""
 
     def __init__(self, run: str) -> None:
         self._prefix = f"{run}-"
@@ -48,3 +80,10 @@ class Named:
         """See `Publisher.number`."""
         step = version.removeprefix(self._prefix)
         return int(step) if step != version and step.isdecimal() else 0
+
+    async def restore(self, step: int) -> str:
+        """See `Publisher.restore`."""
+        return ""
+
+    async def confirm(self) -> None:
+        """See `Publisher.confirm`; nobody else reaches it."""

@@ -1,7 +1,8 @@
 """One online run: generation in this event loop, the training in a thread, the buffer between them.
 
     align (serve, commit or rewind) ─▶ generation ∥ training ─▶ the last version published and committed ─▶ OnlineResult
-                                            └ one of the two fails: the other ends, the run says why
+                                            ├ one of the two fails: the other ends, the run says why
+                                            └ it diverges: the last good version is served again
 
 Told to stop, the trainer ends after its step and a checkpoint; trajectories under way are cut off and go on when the
 run is resumed.
@@ -12,19 +13,21 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from silva.errors import SilvaError
 from silva.lake.durable import write_whole
 from silva.train.buffer.buffer import Buffer
-from silva.train.curves import Sink
+from silva.train.curves import Sink, read_curve, thinned
 from silva.train.online.config import OnlineConfig
 from silva.train.online.drawing import page
 from silva.train.online.generation import Generation
 from silva.train.online.growth import Growth, open_growth
+from silva.train.online.limits import Readable, anything
 from silva.train.online.publisher import Publisher
 from silva.train.online.source import BufferSource
 from silva.train.online.timeline import Idle, Span, Timeline, measure, steady
@@ -68,6 +71,7 @@ class OnlineRun:
         publisher: serves what the run begins with.
         sinks: where curves go.
         stopping: asked between steps; True ends the run after a checkpoint.
+        readable: refuses samples that the engine cannot train on.
     """
 
     def __init__(
@@ -79,9 +83,11 @@ class OnlineRun:
         publisher: Publisher,
         *,
         stopping: Callable[[], bool] = lambda: False,
+        readable: Readable = anything,
     ) -> None:
         self._config, self._engine, self._algorithm = config, engine, algorithm
         self._buffer, self._publisher, self._stopping = buffer, publisher, stopping
+        self._readable = readable
         self._fault: BaseException | None = None
 
     async def run(
@@ -131,8 +137,15 @@ class OnlineRun:
                 wanted=config.steps * config.batch,
                 most_barren=config.most_barren,
                 timeline=timeline,
+                readable=self._readable,
             )
-            trained = await self._both(generation, trainer, timeline)
+            try:
+                trained = await self._both(generation, trainer, timeline)
+            except BaseException:  # also where it is cancelled: what was learnt up to here is kept
+                growth.run = msgspec.structs.replace(growth.run, status="stopped", summary=self._curve())
+                raise
+            if trained.status == "diverged":
+                trained = replace(trained, reason=await self._back(trained))
             return await asyncio.to_thread(self._conclude, trained, growth, generation, source, timeline)
 
     def _ends(self) -> bool:
@@ -169,6 +182,20 @@ class OnlineRun:
         if not task.cancelled() and task.exception() is not None:
             self._fault = task.exception()
 
+    async def _back(self, trained: TrainResult) -> str:
+        """Have the last good version served again: the weights after it were published before their loss was known.
+        Returns why the run ended, and what is served now."""
+        step = 0 if trained.checkpoint is None else int(trained.checkpoint.name.rpartition("-")[2])
+        try:
+            name = await self._publisher.restore(step)
+        except SilvaError as error:
+            return f"{trained.reason}; weights that are not proven are served on, step {step} cannot be ({error})"
+        return f"{trained.reason}; {name} (step {step}) is served again" if name else trained.reason
+
+    def _curve(self) -> dict[str, Any]:
+        """What the lake keeps of the curves, those of earlier sessions too."""
+        return {"curve": thinned(read_curve(self._config.output))}
+
     def _conclude(
         self, trained: TrainResult, growth: Growth, generation: Generation, source: BufferSource, timeline: Timeline
     ) -> OnlineResult:
@@ -204,5 +231,5 @@ class OnlineRun:
         write_whole(output / SUMMARY, msgspec.json.format(msgspec.json.encode(said), indent=2) + b"\n")
         write_whole(output / PAGE, page(self._config.run, said, spans, growth.pool).encode())
         status = "finished" if result.status == "finished" else "stopped"
-        growth.run = msgspec.structs.replace(growth.run, status=status, summary=said)
+        growth.run = msgspec.structs.replace(growth.run, status=status, summary=said | self._curve())
         return result

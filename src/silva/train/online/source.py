@@ -79,6 +79,8 @@ class BufferSource:
         step = self._engine.step
         if step:
             self._publish(step)
+        else:
+            self._call(self._publisher.restore(0))
         status = self._call(self._buffer.status())
         if status.committed > self.position or status.version > step:
             self._call(self._buffer.rewind(self.position, step))

@@ -101,6 +101,14 @@ class WholeServer:
         """See `Publisher`; a server names its weights `NAME@DIGEST`, and NAME is the version's."""
         return self._versions.number(version.partition("@")[0])
 
+    async def restore(self, step: int) -> str:
+        """See `Publisher`."""
+        return await self._versions.restore(step)
+
+    async def confirm(self) -> None:
+        """See `Publisher`."""
+        await self._versions.confirm()
+
     async def close(self) -> None:
         """See `Publisher`."""
         self._current.idle.set()
