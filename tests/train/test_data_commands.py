@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +23,8 @@ from silva.train.config import DataConfig
 from silva.train.data.dataset import DataSet, read_dataset, write_dataset
 from silva.train.data.entries import read_entries
 from silva.train.data.load import load_samples
-from silva.train.sample_file import write_samples
+from silva.train.sample import Sample
+from silva.train.sample_file import read_samples, write_samples
 from silva.train.sources import held_out, prepare
 from silva.train.stretch import Reading
 
@@ -82,10 +84,17 @@ def sets(lake: Path, tmp_path: Path) -> Path:
     return tmp_path / "sets"
 
 
+def measure(**data: Any) -> list[Sample]:
+    """What a run with this data would measure."""
+    read = DataConfig(**data)
+    return held_out(read, SFT, prepare(read, SFT))
+
+
 @pytest.mark.parametrize("named", ["train.jsonl", "train"])
 def test_a_run_trains_on_exactly_the_trajectories_of_a_data_set(lake: Path, sets: Path, named: str) -> None:
     data = DataConfig(dataset=sets / named, held_out_dataset=sets / "test")
-    prepared, measured = prepare(data, SFT), held_out(data, SFT)
+    prepared = prepare(data, SFT)
+    measured = held_out(data, SFT, prepared)
     train, test = (read_dataset(sets / f"{part}.jsonl") for part in ("train", "test"))
     trained = [sample.trajectory_id for (sample,) in prepared.groups]
     assert sorted(trained) == sorted(entry.trajectory_id for entry in train.entries) and len(trained) < 32
@@ -112,10 +121,41 @@ def test_what_is_measured_may_not_be_trained_on(lake: Path, sets: Path, tmp_path
     for measured in ("leaking", "train"):
         said = rf"task .* is in .*train.jsonl .*and in .*{measured}.jsonl.*must not be trained on"
         with pytest.raises(UsageError, match=said):
-            held_out(DataConfig(dataset=sets / "train", held_out_dataset=sets / measured), SFT)
+            measure(dataset=sets / "train", held_out_dataset=sets / measured)
     write_samples(tmp_path / "held.samples", load_samples(leaking, Reading(logprobs="optional")))
     with pytest.raises(UsageError, match=r"task .* is in .*train.jsonl .*and in held_out"):
-        held_out(DataConfig(dataset=sets / "train", held_out=(tmp_path / "held.samples",)), SFT)
+        measure(dataset=sets / "train", held_out=(tmp_path / "held.samples",))
+
+
+def test_the_same_holds_for_files_and_runs(lake: Path, sets: Path, tmp_path: Path) -> None:
+    parts = {part: read_dataset(sets / f"{part}.jsonl") for part in ("train", "test")}
+    for part, named in parts.items():
+        write_samples(tmp_path / f"{part}.samples", load_samples(named, Reading(logprobs="optional")))
+    train, test = tmp_path / "train.samples", tmp_path / "test.samples"
+    assert len(measure(files=(train,), held_out=(test,))) == len(parts["test"].entries)
+    assert len(measure(files=(train,), held_out_dataset=sets / "test")) == len(parts["test"].entries)
+
+    first = min(entry.task_id for entry in parts["test"].entries)
+    with pytest.raises(
+        UsageError, match=rf"data: task {first} is in files and in held_out \(so is task .* in all\)"
+    ) as said:
+        measure(files=(train, test), held_out=(test,))
+    assert "\n" not in str(said.value)
+    with pytest.raises(UsageError, match=rf"task {first} is in files and in .*test.jsonl \(held_out_dataset\)"):
+        measure(files=(train, test), held_out_dataset=sets / "test")
+    for held in ({"held_out": (test,)}, {"held_out_dataset": sets / "test"}):
+        with pytest.raises(UsageError, match=rf"task {first} is in runs and in"):
+            measure(lake=str(lake), runs=("e",), **held)
+
+    # without a task, or under another, the same first question
+    for changes, name in (({"task_id": "", "env": ""}, "a sample without a task"), ({"task_id": "other"}, "other")):
+        bare = [replace(sample, **changes) for sample in read_samples(test)]
+        write_samples(tmp_path / "bare.samples", bare, force=True)
+        with pytest.raises(
+            UsageError, match=rf"question of arithmetic/.* \(as in {name}\) is in files and in held_out"
+        ):
+            measure(files=(train, test), held_out=(tmp_path / "bare.samples",))
+        assert len(measure(files=(train,), held_out=(tmp_path / "bare.samples",))) == len(bare)
 
 
 def test_a_data_set_that_cannot_be_trained_on_is_one_line(lake: Path, sets: Path) -> None:

@@ -159,6 +159,24 @@ def test_vllm_of_the_runs_own_is_given_each_adapter(
     assert first["ratio"] == pytest.approx(1.0, abs=1e-3)
 
 
+@pytest.mark.skipif(not parts.gpu_and_vllm(), reason="on a GPU, with vLLM's interpreter in $SILVA_VLLM_PYTHON")
+def test_vllm_itself_draws_what_trl_trains_on_a_gpu(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], packed: list[dict[str, Any]]
+):
+    import torch
+
+    home = parts.home(tmp_path, parts.WIDER)
+    devices = "1" if torch.cuda.device_count() > 1 else "0"
+    serve = {"engine": "vllm", "python": os.environ.get(parts.VLLM_PYTHON, ""), "devices": devices, "rows": 8}
+    policy = {"weights": str(home / "tiny"), "method": "lora", "adapter": {"rank": 8}}
+    code, said = run(capsys, str(written(home, tmp_path / "gpu", serve=serve, policy=policy)))
+    assert (code, said["status"], said["step"]) == (0, "finished", 4)
+    assert set(drawn_by(tmp_path, "gpu")) >= {"tiny", "gpu-1"} and packed
+    curve = [json.loads(line) for line in (tmp_path / "gpu" / "curves.jsonl").read_text().splitlines()]
+    assert curve[0]["ratio"] == pytest.approx(1.0, abs=5e-2)  # both in bfloat16, by other kernels
+    assert all(np.isfinite(point["loss"]) for point in curve)
+
+
 def scored(seed: int, tasks: int = 2) -> list[list[Sample]]:
     """Groups with advantages, drawn by nobody in particular."""
     from silva.train.algorithms import algorithm

@@ -3,6 +3,7 @@ of groups that are there already, and a server in vLLM's place."""
 
 from __future__ import annotations
 
+import os
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -42,12 +43,35 @@ class Vowels:
 '''
 
 
-def home(folder: Path) -> Path:
-    """A folder with `tiny`, a policy of some thousand parameters, and `vowels.py`."""
+VLLM_PYTHON = "SILVA_VLLM_PYTHON"
+"""Names the interpreter of an environment that has vLLM; Silva's own where it is not set."""
+SMALL = {"vocabulary": 320, "width": 64, "inner": 96, "layers": 2, "heads": 4, "key_heads": 2, "context": 256}
+WIDER = {"vocabulary": 320, "width": 256, "inner": 256, "layers": 2, "heads": 4, "key_heads": 2, "context": 256}
+"""A shape whose heads are of 64 numbers, the fewest that all of vLLM's kernels take."""
+
+
+def gpu_and_vllm() -> bool:
+    """Whether this machine has a GPU that torch sees, and vLLM."""
+    import torch
+
+    from silva.errors import MissingError
+    from silva.models.local.vllm import VllmOptions, require_vllm
+
+    if not torch.cuda.is_available():
+        return False
+    try:
+        require_vllm(VllmOptions(python=os.environ.get(VLLM_PYTHON, "")))
+    except MissingError:
+        return False
+    return True
+
+
+def home(folder: Path, size: dict[str, int] = SMALL) -> Path:
+    """A folder with `tiny`, a llama of some thousand parameters with a chat template, and `vowels.py`."""
     from silva.models.tiny import Shape, write_tiny
     from silva.tree import assistant, user
 
-    shape = Shape(vocabulary=320, width=64, inner=96, layers=2, heads=4, key_heads=2, context=256)
+    shape = Shape.model_validate(size)
     heard = [((user(f"Say {n}."), assistant("aeiou, and sometimes y")), ()) for n in range(6)]
     write_tiny(folder / "tiny", heard, shape, seed=1)
     (folder / "vowels.py").write_text(ENVIRONMENT)

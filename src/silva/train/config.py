@@ -108,8 +108,8 @@ class DataConfig(Section):
     """Where samples come from: files of samples (`silva train samples`), runs of a lake, or a data set of `silva data
     split`: its file, or a part by its name (`sets/train`); its trajectories are read from the lakes it names, or from
     `lake` where that has moved. `held_out` files and a `held_out_dataset` are measured, not trained on; what they share
-    with the data set is refused. `pairs` says how an algorithm that needs pairs gets them: from the rewards of a task's
-    samples, or from a file in which chosen and rejected alternate. `least_reward` leaves out samples below it.
+    with what is trained on is refused. `pairs` says how an algorithm that needs pairs gets them: from the rewards of a
+    task's samples, or from a file in which chosen and rejected alternate. `least_reward` leaves out samples below it.
     `shuffle` draws a new order in every epoch."""
 
     files: tuple[Path, ...] = ()

@@ -86,7 +86,8 @@ def train_in(
             )
             keep_config(config.output, config.model_dump(mode="json"))
             return result
-        prepared, measured = prepare(config.data, loss), held_out(config.data, loss)
+        prepared = prepare(config.data, loss)
+        measured = held_out(config.data, loss, prepared)
         check_enough(prepared.groups, config.batch, group.size, "pairs" in loss.needs)
         engine = open_engine(config, group)
         source = Epochs(prepared.groups, config.seed, config.data.shuffle)
@@ -122,7 +123,8 @@ def plan(config: TrainConfig) -> dict[str, Any]:
     """
     share_cores()
     loss: Algorithm = algorithm(config.algorithm.name, config.algorithm.parameters)
-    prepared, measured = prepare(config.data, loss), held_out(config.data, loss)
+    prepared = prepare(config.data, loss)
+    measured = held_out(config.data, loss, prepared)
     check_enough(prepared.groups, config.batch, config.scale.ranks, "pairs" in loss.needs)
     samples = [sample for group in prepared.groups for sample in group]
     return {

@@ -5,7 +5,7 @@
                                ├ dpo: pairs, from rewards or as they stand in the file ─┼▶ groups ─▶ Source
                                └ grpo: by task, scored; groups all alike are left out ──┘
 
-What is held out shares no task and no first question with the data set that is trained on.
+What is held out shares no task and no first question with what is trained on.
 
 A source hands out groups and says how many it has handed out; sought to that position it goes on with the same ones.
 """
@@ -25,8 +25,9 @@ from silva.lake import Lake
 from silva.train.algorithms.advantages import Dropped
 from silva.train.algorithms.preference import Preference, laid_out
 from silva.train.config import DataConfig
-from silva.train.data.dataset import by_trajectory, dataset_file, read_dataset
-from silva.train.data.leak import leaks
+from silva.train.data.dataset import DataSet, by_trajectory, dataset_file, read_dataset
+from silva.train.data.entries import read_entries
+from silva.train.data.leak import Leak, leaks, leaks_of_samples
 from silva.train.data.load import load_samples
 from silva.train.lake_samples import collect
 from silva.train.pairs import pairs
@@ -119,18 +120,38 @@ def prepare(data: DataConfig, algorithm: Algorithm) -> Prepared:
     return replace(_prepared(samples, data, algorithm), parents=parents)
 
 
-def held_out(data: DataConfig, algorithm: Algorithm) -> list[Sample]:
+def held_out(data: DataConfig, algorithm: Algorithm, trained: Prepared) -> list[Sample]:
     """The samples that are measured and not trained on, laid out as the algorithm takes them; perhaps none.
+
+    Args:
+        data: of the run.
+        algorithm: of the run.
+        trained: what `prepare` gave.
 
     Raises:
         SampleError, GroupError, PairError: as `prepare`.
-        UsageError: as `prepare`, or it shares something with the data set that is trained on.
+        UsageError: as `prepare`, or it shares something with what is trained on.
     """
-    samples = [sample for file in data.held_out for sample in read_samples(file)]
+    if not data.held_out and data.held_out_dataset is None:
+        return []
+    ours = [sample for group in trained.groups for sample in group]
+    here = "runs" if data.runs else "files"
     if data.dataset is not None:
-        _apart(data.dataset, data.held_out_dataset, samples)
+        here = f"{dataset_file(data.dataset)} (dataset)"
+    samples = [sample for file in data.held_out for sample in read_samples(file)]
+    found = leaks_of_samples(ours, samples, (here, "held_out"))
     if data.held_out_dataset is not None:
-        samples += _of_dataset(data.held_out_dataset, data, algorithm)[0]
+        there = dataset_file(data.held_out_dataset)
+        sets = (here, f"{there} (held_out_dataset)")
+        named = _entries(data)
+        if named is not None:
+            found += leaks({sets[0]: named, sets[1]: read_dataset(there)})
+        _apart(data, found)
+        measured = _of_dataset(data.held_out_dataset, data, algorithm)[0]
+        if named is None:
+            found += leaks_of_samples(ours, measured, sets)
+        samples += measured
+    _apart(data, found)
     return [sample for group in _prepared(samples, data, algorithm).groups for sample in group] if samples else []
 
 
@@ -180,23 +201,23 @@ def _of_dataset(path: Path, data: DataConfig, algorithm: Algorithm) -> tuple[lis
     return samples, (f"dataset:{file.name}", *(f"run:{run}" for run in runs))
 
 
-def _apart(trained: Path, measured: Path | None, samples: Sequence[Sample]) -> None:
+def _entries(data: DataConfig) -> DataSet | None:
+    """The trajectories that are trained on, with their first questions; None where only files of samples are named."""
+    if data.dataset is not None:
+        return read_dataset(dataset_file(data.dataset))
+    if data.runs and data.lake is not None:
+        with Lake.open(data.lake, mode="read") as lake:
+            return DataSet(part="train", entries=tuple(read_entries(lake, data.runs)))
+    return None
+
+
+def _apart(data: DataConfig, found: Sequence[Leak]) -> None:
     """See that what is measured is not what is trained on."""
-    file = dataset_file(trained)
-    dataset = read_dataset(file)
-    found: list[object] = []
-    if measured is not None:
-        other = dataset_file(measured)
-        found += leaks({f"{file} (dataset)": dataset, f"{other} (held_out_dataset)": read_dataset(other)})
-    tasks = {entry.task for entry in dataset.entries}
-    found += [f"task {name} is in {file} (dataset) and in held_out" for name in _tasks_of(samples, tasks)]
     if found:
-        more = f" ({len(found)} in all)" if len(found) > 1 else ""
-        raise UsageError(f"data: {found[0]}{more}: what is measured must not be trained on; see silva data check")
-
-
-def _tasks_of(samples: Sequence[Sample], tasks: set[tuple[str, str]]) -> list[str]:
-    return sorted({sample.task_id for sample in samples if (sample.env, sample.task_id) in tasks})
+        others = ", ".join(f"{leak.kind} {leak.name}" for leak in found[1:3])
+        more = f" (so is {others}; {len(found)} in all)" if others else ""
+        hint = "; see silva data check" if data.dataset is not None else ""
+        raise UsageError(f"data: {found[0]}{more}: what is measured must not be trained on{hint}")
 
 
 def _of_lake(location: str, runs: Sequence[str], reading: Reading) -> list[Sample]:

@@ -1,13 +1,16 @@
-"""Curves for the trackers people have: each library is imported when it is asked for, and its absence is one line."""
+"""Curves for the trackers people have: each library is imported when it is asked for; its absence is one line, and so
+is what it refuses."""
 
 from __future__ import annotations
 
 import importlib
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from silva.errors import MissingError
+from silva.errors import MissingError, UnreachableError
 from silva.train.config import TrainConfig
 from silva.train.curves import Point, Sink
 
@@ -17,6 +20,7 @@ def trackers(config: TrainConfig) -> list[Sink]:
 
     Raises:
         MissingError: a library is not installed.
+        UnreachableError: a tracker cannot be reached, or refuses.
     """
     found: list[Sink] = []
     if config.curves.tensorboard:
@@ -64,52 +68,88 @@ class Wandb:
 
     Raises:
         MissingError: wandb is not installed.
+        UnreachableError: it has no key, or does not answer.
     """
 
     def __init__(self, config: TrainConfig) -> None:
         library = _library("wandb", "wandb")
-        self._run: Any = library.init(
-            project=config.curves.wandb,
-            name=config.run,
-            id=config.run,
-            resume="allow",
-            dir=str(config.output),
-            config=config.model_dump(mode="json", exclude={"output"}),
-        )
+        self._refusal: type[Exception] = library.Error
+        with _told("wandb", self._refusal):
+            self._run: Any = library.init(
+                project=config.curves.wandb,
+                name=config.run,
+                id=config.run,
+                resume="allow",
+                dir=str(config.output),
+                config=config.model_dump(mode="json", exclude={"output"}),
+            )
 
     def write(self, point: Point) -> None:
-        """Log the point."""
-        self._run.log(dict(point.values), step=point.step)
+        """Log the point.
+
+        Raises:
+            UnreachableError: it refuses.
+        """
+        with _told("wandb", self._refusal):
+            self._run.log(dict(point.values), step=point.step)
 
     def close(self) -> None:
-        """End the run."""
-        self._run.finish()
+        """End the run.
+
+        Raises:
+            UnreachableError: it refuses.
+        """
+        with _told("wandb", self._refusal):
+            self._run.finish()
 
 
 class MLflow:
-    """A run in an experiment of MLflow.
+    """A run in an experiment of MLflow; a resumed run begins another one there, of the same name.
 
     Args:
         config: of the run; `curves.mlflow` is the experiment.
 
     Raises:
         MissingError: mlflow is not installed.
+        UnreachableError: its server does not answer, or MLFLOW_TRACKING_URI names a store it cannot write.
     """
 
     def __init__(self, config: TrainConfig) -> None:
         self._library = _library("mlflow", "mlflow-skinny")
-        self._library.set_experiment(config.curves.mlflow)
-        self._run: Any = self._library.start_run(run_name=config.run)
-        decisive = {"algorithm": config.algorithm.name, "seed": config.seed, "steps": config.steps}
-        self._library.log_params(decisive | config.optimiser.model_dump(mode="json"))
+        self._refusal: type[Exception] = self._library.MlflowException
+        with _told("mlflow", self._refusal):
+            self._library.set_experiment(config.curves.mlflow)
+            self._run: Any = self._library.start_run(run_name=config.run)
+            decisive = {"algorithm": config.algorithm.name, "seed": config.seed, "steps": config.steps}
+            self._library.log_params(decisive | config.optimiser.model_dump(mode="json"))
 
     def write(self, point: Point) -> None:
-        """Log the point."""
-        self._library.log_metrics(dict(point.values), step=point.step)
+        """Log the point.
+
+        Raises:
+            UnreachableError: it refuses.
+        """
+        with _told("mlflow", self._refusal):
+            self._library.log_metrics(dict(point.values), step=point.step)
 
     def close(self) -> None:
-        """End the run."""
-        self._library.end_run()
+        """End the run.
+
+        Raises:
+            UnreachableError: it refuses.
+        """
+        with _told("mlflow", self._refusal):
+            self._library.end_run()
+
+
+@contextmanager
+def _told(name: str, refusal: type[Exception]) -> Iterator[None]:
+    """What a tracker refuses, in one line."""
+    try:
+        yield
+    except refusal as error:
+        said = " ".join(str(error).split())[:200]
+        raise UnreachableError(f"curves.{name}: {said}; curves.jsonl has the curve in any case") from error
 
 
 def _library(module: str, package: str) -> Any:

@@ -1,12 +1,14 @@
-"""What two data sets have in common and must not: a task, a group of tasks, or the very same first question."""
+"""What two data sets, or the samples trained on and those measured, have in common and must not: a task, a group of
+tasks, or the very same first question."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Literal
 
 from silva.train.data.dataset import DataSet, Entry
+from silva.train.sample import Sample
 from silva.tree import Record
 
 
@@ -28,6 +30,45 @@ def leaks(datasets: Mapping[str, DataSet]) -> list[Leak]:
     for one, other in combinations(datasets, 2):
         found += _between((one, datasets[one]), (other, datasets[other]))
     return found
+
+
+def leaks_of_samples(trained: Sequence[Sample], measured: Sequence[Sample], sets: tuple[str, str]) -> list[Leak]:
+    """What samples share: tasks by environment and id where they carry one, and first questions: the ids before what
+    was drawn first. A task that is shared is named once, as such.
+
+    Args:
+        trained: those that are trained on.
+        measured: those that are not.
+        sets: what a message calls the two.
+    """
+    known = {_task(sample) for sample in measured if sample.task_id}
+    shared = {_task(sample) for sample in trained} & known
+    found = [Leak(kind="task", name=task, sets=sets) for _, task in sorted(shared)]
+    asked: dict[bytes, Sample] = {}
+    for sample in measured:
+        if _task(sample) not in shared:
+            asked.setdefault(_question(sample), sample)
+    told = {b""}
+    for sample in trained:
+        question = _question(sample)
+        twin = asked.get(question)
+        if twin is None or question in told or _task(sample) in shared:
+            continue
+        told.add(question)
+        one, other = (each.task_id or "a sample without a task" for each in (sample, twin))
+        found.append(Leak(kind="question", name=f"of {one} (as in {other})", sets=sets))
+    return found
+
+
+def _task(sample: Sample) -> tuple[str, str]:
+    return sample.env, sample.task_id
+
+
+def _question(sample: Sample) -> bytes:
+    """The ids before the first that was drawn or carries loss; none where the sample is the end of a longer one."""
+    answer = sample.drawn | sample.mask
+    begin = int(answer.argmax()) if answer.any() else len(sample)
+    return b"" if sample.segment else sample.ids[:begin].tobytes()
 
 
 def _between(one: tuple[str, DataSet], other: tuple[str, DataSet]) -> list[Leak]:

@@ -3,6 +3,9 @@
 begin: A random by seed, B nought ─▶ trained ─▶ adapter_config.json, adapter_model.safetensors ─▶ server
                                       ▲                                      │
                                       └──────────── go_on ◀──────────────────┘
+
+An adapter is of one base. The metadata of its weights holds the digest of the base's; where that is missing the folder
+its config names is looked at if it is here, else the name has to do.
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import Tensor
 
@@ -24,6 +27,8 @@ from silva.errors import UsageError
 from silva.models.local import MODEL
 from silva.train.config import PROJECTIONS, AdapterConfig
 from silva.train.engines.tensor_file import write_tensors
+from silva.train.engines.weights import weights_digest
+from silva.train.registry.lora import BASE_DIGEST
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
@@ -59,19 +64,19 @@ def begin(model: Any, shape: AdapterConfig, base: str, seed: int) -> Any:
     return adapted
 
 
-def go_on(model: Any, folder: Path, base: str) -> Any:
-    """`model` with the adapter of a folder, to be trained further.
+def go_on(model: Any, folder: Path, base: Path) -> Any:
+    """`model`, the one of the folder `base`, with the adapter of a folder, to be trained further.
 
     Raises:
         UsageError: it is no plain LoRA, is of another base, or does not fit.
     """
     shape = read_shape(folder, base)
-    adapted = begin(model, shape, base, 0)
+    adapted = begin(model, shape, base.name, 0)
     write_into(adapted, folder)
     return adapted
 
 
-def merge_into(model: Any, folder: Path, base: str) -> Any:
+def merge_into(model: Any, folder: Path, base: Path) -> Any:
     """`model` with the adapter of a folder added to its weights.
 
     Raises:
@@ -80,11 +85,11 @@ def merge_into(model: Any, folder: Path, base: str) -> Any:
     return go_on(model, folder, base).merge_and_unload()
 
 
-def read_shape(folder: Path, base: str) -> AdapterConfig:
-    """The shape of the adapter in a folder.
+def read_shape(folder: Path, base: Path) -> AdapterConfig:
+    """The shape of the adapter in a folder, to be put on the weights in `base`.
 
     Raises:
-        UsageError: it cannot be read, is no plain LoRA, or names another base.
+        UsageError: it cannot be read, is no plain LoRA, or is of another base.
     """
     name = folder.name
     try:
@@ -100,15 +105,49 @@ def read_shape(folder: Path, base: str) -> AdapterConfig:
         raise UsageError(f"adapter {name}: it uses {used or 'biases or is no LoRA'}, which cannot be trained on here")
     if not isinstance(targets, list) or not set(targets) <= set(PROJECTIONS):
         raise UsageError(f"adapter {name}: its targets are {targets}; possible are {', '.join(PROJECTIONS)}")
-    trained_on = str(said.get("base_model_name_or_path") or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
-    if trained_on and not _same_base(trained_on.lower(), base.lower()):
-        raise UsageError(f"adapter {name}: it was trained on {trained_on}, the policy's weights are {base}")
+    _check_base(folder, str(said.get("base_model_name_or_path") or ""), base)
     return AdapterConfig(
         rank=rank,
         alpha=alpha,
         dropout=float(said.get("lora_dropout") or 0.0),
         targets=tuple(target for target in PROJECTIONS if target in targets),  # pyright: ignore[reportArgumentType]
     )
+
+
+def _check_base(folder: Path, said: str, base: Path) -> None:
+    """See that an adapter is of a base: by the weights' digest where it can be had, else by name.
+
+    Args:
+        folder: the adapter's.
+        said: what its config calls its base.
+        base: the folder of the weights it is to be put on.
+
+    Raises:
+        UsageError: it is of another.
+    """
+    said = said.replace("\\", "/").rstrip("/")
+    trained_on = said.rpartition("/")[2]
+    digest = _recorded_digest(folder)
+    if not digest and said and any((folder / said).glob("*.safetensors")):  # the very folder it was trained on
+        digest = weights_digest(folder / said)
+    if digest:
+        mine = weights_digest(base)
+        if digest != mine:
+            raise UsageError(
+                f"adapter {folder.name}: it was trained on {trained_on or 'weights'} ({digest}), "
+                f"the policy's weights are {base.name} ({mine})"
+            )
+    elif trained_on and not _same_base(trained_on.lower(), base.name.lower()):
+        raise UsageError(f"adapter {folder.name}: it was trained on {trained_on}, the policy's weights are {base.name}")
+
+
+def _recorded_digest(folder: Path) -> str:
+    """The digest of its base in an adapter's weights; "" where there is none."""
+    try:
+        with safe_open(folder / WEIGHTS, "pt") as opened:
+            return (opened.metadata() or {}).get(BASE_DIGEST, "")
+    except (OSError, SafetensorError):
+        return ""  # `write_into` says what is wrong with the file
 
 
 def _same_base(one: str, other: str) -> bool:
@@ -139,16 +178,19 @@ def write_into(adapted: Any, folder: Path) -> None:
         raise UsageError(f"adapter {folder.name}: it adapts {unknown[0]}, which these weights do not have")
 
 
-def save(adapted: Any, masters: Mapping[str, Tensor], folder: Path) -> None:
+def save(adapted: Any, masters: Mapping[str, Tensor], folder: Path, base: str) -> None:
     """Write an adapter in PEFT's format into an empty folder; weights in float32.
 
     Args:
         adapted: the model, for its adapter's config.
         masters: the adapter's weights by the model's names.
         folder: where to.
+        base: digest of the weights it is put on.
     """
     adapted.peft_config["default"].save_pretrained(folder)
-    write_tensors({_plain(name): master.float() for name, master in masters.items()}, folder / WEIGHTS)
+    write_tensors(
+        {_plain(name): master.float() for name, master in masters.items()}, folder / WEIGHTS, {BASE_DIGEST: base}
+    )
 
 
 def _plain(name: str) -> str:

@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,7 @@ from silva.train.engines.weights import (
     policy_folder,
     random_model,
     tokenizer_digest,
+    weights_digest,
 )
 from silva.train.sample import Floats, Sample, SampleError
 from silva.train.scale.device import device_of
@@ -110,11 +112,10 @@ class LocalEngine:
             model = load_model(self._folder, self._dtype)
         self._adapted: Any = None
         if policy.method == "lora":
-            name = self._folder.name
             self._adapted = (
-                adapters.go_on(model, policy.start, name)
+                adapters.go_on(model, policy.start, self._folder)
                 if policy.start is not None
-                else adapters.begin(model, policy.adapter, name, seed)
+                else adapters.begin(model, policy.adapter, self._folder.name, seed)
             )
         self._model: Any = model
         owner = self._adapted if self._adapted is not None else model
@@ -230,7 +231,7 @@ class LocalEngine:
             return folder
         folder.mkdir()
         if self._adapted is not None:
-            adapters.save(self._adapted, self._optimiser.masters, folder)
+            adapters.save(self._adapted, self._optimiser.masters, folder, self._base)
             return folder
         self._model.config.save_pretrained(folder)
         write_tensors({name: value.to(self._dtype) for name, value in tensors.items()}, folder / "model.safetensors")
@@ -238,6 +239,11 @@ class LocalEngine:
             if (self._folder / name).is_file():
                 shutil.copyfile(self._folder / name, folder / name)
         return folder
+
+    @cached_property
+    def _base(self) -> str:
+        """Digest of the weights an adapter lies on; large ones take seconds to read, so once and by one process."""
+        return weights_digest(self._folder)
 
     def save_state(self, folder: Path) -> None:
         """See `Engine`."""

@@ -49,7 +49,7 @@ class Teacher:
             )
         model = load_model(folder, dtype)
         if config.adapter is not None:
-            model = adapters.merge_into(model, config.adapter, folder.name)
+            model = adapters.merge_into(model, config.adapter, folder)
         self._model = model.eval().requires_grad_(False).to(device or torch.device("cpu"))
         self._name = folder.name if config.adapter is None else config.adapter.name
         self._top = config.top

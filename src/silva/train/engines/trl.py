@@ -76,7 +76,7 @@ def train_with_trl(config: TrainConfig, algorithm: Algorithm, prepared: Prepared
 def _refuse(config: TrainConfig) -> None:
     for name, given in (
         ("teacher", config.teacher is not None),
-        ("data.held_out", bool(config.data.held_out)),
+        ("data.held_out", bool(config.data.held_out or config.data.held_out_dataset)),
         ("policy.dtype: bfloat16", config.policy.dtype == "bfloat16"),
         ("optimiser.floor", config.optimiser.floor > 0),
         ("curves", any((config.curves.lake, config.curves.tensorboard, config.curves.wandb, config.curves.mlflow))),

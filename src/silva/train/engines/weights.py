@@ -22,6 +22,7 @@ from silva.models.local.network import best_dtype
 from silva.models.local.weights import weights_folder
 from silva.train.config import BUNDLED, ScratchConfig
 from silva.train.engines.attention import NAME
+from silva.train.registry.weights import WeightsFolder
 
 TOKENIZER = ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "chat_template.jinja")
 """Files beside the weights that a server needs to speak with them."""
@@ -110,6 +111,15 @@ def computed_in(name: str, device: torch.device | None = None) -> torch.dtype:
     if name == "auto" and device is not None and device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float32
     return {"auto": best_dtype(), "bfloat16": torch.bfloat16, "float32": torch.float32}[name]
+
+
+def weights_digest(folder: Path) -> str:
+    """Which weights a folder has, as the registry tells them apart; reads them whole.
+
+    Raises:
+        UsageError: it holds none.
+    """
+    return WeightsFolder(folder).digest()
 
 
 def tokenizer_digest(folder: Path) -> str:

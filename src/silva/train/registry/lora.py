@@ -15,10 +15,12 @@ import msgspec
 import numpy as np
 
 from silva.errors import UsageError
-from silva.train.registry.tensors import Floats, Shapes, read_tensors, values
+from silva.train.registry.tensors import Floats, Shapes, read_metadata, read_tensors, values
 from silva.train.registry.version import Base
 from silva.train.registry.weights import WeightsFolder
 
+BASE_DIGEST = "base_digest"
+"""Names, in the metadata of an adapter's weights, the digest of the base's that Silva's trainers write there."""
 PREFIX = "base_model.model."
 _HALVES = (".lora_A.weight", ".lora_B.weight")
 _PLAIN_STARTS = (None, True, False, "gaussian", "orthogonal", "eva")
@@ -123,6 +125,14 @@ class LoraAdapter:
 
     def _check_origin(self, base: Base) -> None:
         said = (self.config.base_model_name_or_path or "").replace("\\", "/").rstrip("/")
+        digest = read_metadata(self._folder.weights[0]).get(BASE_DIGEST, "")
+        if digest:
+            if digest != base.digest:
+                trained_on = said.rpartition("/")[2] or "weights"
+                raise UsageError(
+                    f"adapter {self.name}: it was trained on {trained_on} ({digest}), the line grows from {base.label}"
+                )
+            return
         if not said:
             return
         origin = self._folder.path / said

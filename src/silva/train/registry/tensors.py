@@ -47,6 +47,19 @@ def read_shapes(file: Path) -> Shapes:
         raise UsageError(f"{file.parent.name}/{file.name} cannot be read as safetensors: {_line(error)}") from error
 
 
+def read_metadata(file: Path) -> dict[str, str]:
+    """What a file says of its tensors.
+
+    Raises:
+        UsageError: as `read_shapes`.
+    """
+    try:
+        with safetensors.safe_open(file, framework="np") as opened:
+            return opened.metadata() or {}
+    except (OSError, safetensors.SafetensorError) as error:
+        raise UsageError(f"{file.parent.name}/{file.name} cannot be read as safetensors: {_line(error)}") from error
+
+
 def read_tensors(file: Path) -> dict[str, Tensor]:
     """All tensors of a file, in memory.
 

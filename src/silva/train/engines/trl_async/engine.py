@@ -7,6 +7,7 @@ import shutil
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ from silva.train.engines.trl_async.handover import Handover
 from silva.train.engines.trl_async.rollouts import Rollouts
 from silva.train.engines.trl_async.settings import arguments
 from silva.train.engines.trl_async.trainer import StepTrainer
-from silva.train.engines.weights import TOKENIZER, policy_folder
+from silva.train.engines.weights import TOKENIZER, policy_folder, weights_digest
 from silva.train.scale.device import device_of
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class TrlEngine:
         model = self._model
         if self._lora:
             trained = {name: value.detach().cpu() for name, value in model.named_parameters() if value.requires_grad}
-            adapters.save(model, trained, folder)
+            adapters.save(model, trained, folder, self._base)
             return folder
         model.config.save_pretrained(folder)
         tied = model.config.tie_word_embeddings
@@ -127,13 +128,18 @@ class TrlEngine:
         """Let go of the trainer's memory."""
         self.trainer.accelerator.free_memory()
 
+    @cached_property
+    def _base(self) -> str:
+        """Digest of the weights an adapter lies on; large ones take seconds to read, so once."""
+        return weights_digest(self._folder)
+
     @property
     def _model(self) -> Any:
         return self.trainer.accelerator.unwrap_model(self.trainer.model)
 
     def _adapter(self, config: OnlineConfig) -> LoraConfig:
         start = config.policy.start
-        shape: AdapterConfig = config.policy.adapter if start is None else adapters.read_shape(start, self._folder.name)
+        shape: AdapterConfig = config.policy.adapter if start is None else adapters.read_shape(start, self._folder)
         return LoraConfig(
             task_type="CAUSAL_LM",
             r=shape.rank,
