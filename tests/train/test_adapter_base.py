@@ -131,3 +131,17 @@ def test_an_adapter_of_the_bundled_model_may_name_it_either_way(said: str, base:
     else:
         with pytest.raises(UsageError, match="it was trained on"):
             read_shape(tmp_path, tmp_path / base)
+
+
+def test_the_same_adapter_is_written_as_the_same_bytes(tmp_path: Path):
+    import torch
+
+    from silva.train.engines.tensor_file import write_tensors
+
+    tensors = {"größe": torch.ones(2, 3), "a": torch.zeros(4)}
+    for count in range(20):
+        write_tensors(tensors, tmp_path / str(count), {"base_digest": "5e1f", "more": "words"})
+    assert len({(tmp_path / str(count)).read_bytes() for count in range(20)}) == 1
+    with safe_open(tmp_path / "0", "pt") as opened:
+        assert opened.metadata() == {"base_digest": "5e1f", "format": "pt", "more": "words"}
+        assert opened.get_tensor("größe").tolist() == [[1.0] * 3] * 2
