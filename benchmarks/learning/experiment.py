@@ -235,15 +235,17 @@ class Experiment:
             played = [each for each in lake.trajectories(run_id=run) if not each.superseded]
         return [float(each.outcome.score or 0.0) for each in sorted(played, key=lambda each: each.finished)]
 
-    def measure(self, student: Student, attempts: int = 2) -> dict[str, float]:
-        """Share of successes of each held-out task."""
+    def measure(
+        self, student: Student, attempts: int = 2, *, tasks: Sequence[Task] = (), temperature: float = TEMPERATURE
+    ) -> dict[str, float]:
+        """Share of successes of each held-out task, or each of `tasks`."""
         run = f"held-out-{student.name}"
         played = self.play(
             run,
-            self.held_out,
+            tasks or self.held_out,
             attempts,
             model=student.model(self.lake, self.folder / "merged"),
-            sampling={"temperature": TEMPERATURE},
+            sampling={"temperature": temperature},
         )
         found: dict[str, list[bool]] = {}
         for each in played:

@@ -1,6 +1,6 @@
 """On-policy distillation from a better teacher, against SFT on as many of the teacher's episodes: who reaches it with fewer?
 
-    python benchmarks/learning/opd.py --env babyai --policy local --seeds 0 1 2
+    python benchmarks/learning/opd.py --env reasoning-gym/number_sequence --policy local --seeds 0 1 2
 
 The teacher is the same base trained on many episodes of an expert, once for all seeds; where the environment's actions can be
 enumerated, the expert slips now and then and its slips are masked, so that the teacher has seen how to find back. The student has seen a few
@@ -8,12 +8,17 @@ of the expert's episodes, and goes on, twice from the same weights: by OPD on ep
 as many episodes that the teacher played on the same tasks. OPD plays in rounds, each by what the last has made of it, and after each trains
 the student of the beginning anew on all of them (DAgger, Ross et al. 2011): an optimiser that begins afresh takes its first steps blindly,
 and few steps on few new episodes undid more than they taught. The expert is not asked again. After each of `opd_counts` episodes both are measured.
+
+All are measured by their likeliest ids (temperature 0). At temperature 1 a policy seems better when it has only become surer: SFT that passes
+often over few episodes does that, OPD does not, for its labels are as unsure as the teacher.
+
 `curve` gives success by episodes since the start; `reach` the episodes after which the teacher's rate less five points is reached, over
 all seeds (null: not reached); `holds` whether OPD reaches it, and with fewer.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from itertools import accumulate
 from statistics import fmean
@@ -32,7 +37,7 @@ OPD = {"name": "opd", "parameters": {"form": "forward_kl"}}
 
 
 def prepare(seed: Seed) -> list[Row]:
-    """The teacher."""
+    """The teacher, and what it can do."""
     recipe = RECIPES[seed.policy, seed.env]
     experiment, teacher = seed.experiment, seed.student
     for part in range(recipe.teacher_parts):
@@ -42,7 +47,7 @@ def prepare(seed: Seed) -> list[Row]:
         else:
             lessons = experiment.expert(run, count, seed.student)
         teacher = experiment.fit(f"teacher-{part}", teacher, lessons, {"name": "sft"}, seed=own, **recipe.teacher)
-    return []
+    return [Row(seed=seed.number, left="", right="teacher", before={}, after=_measured(seed, teacher), more={})]
 
 
 def run(seed: Seed) -> list[Row]:
@@ -51,22 +56,23 @@ def run(seed: Seed) -> list[Row]:
     experiment = seed.experiment
     base = Student(name="tiny", base=str(seed.prepared / "tiny")) if seed.tiny else seed.student
     teacher = base.after("teacher", seed.prepared / f"teacher-{recipe.teacher_parts - 1}" / "policy")
-    best = experiment.measure(teacher, recipe.attempts)
+    best = json.loads((seed.prepared / "rows.json").read_text(encoding="utf-8"))[0]["after"]
     lessons = experiment.expert("begin", recipe.opd_begin_tasks, base)
     start = experiment.fit("start", base, lessons, {"name": "sft"}, **recipe.opd_begin)
-    before = experiment.measure(start, recipe.attempts)
+    before = _measured(seed, start)
     said = {"teacher": fmean(best.values()), "start": fmean(before.values())}
     tasks = experiment.learn[recipe.opd_begin_tasks :]
-    opd, attempts = start, list[Sample]()
+    opd, attempts, played = start, list[Sample](), list[Sample]()
     rows: list[Row] = []
     for done, count in zip(accumulate(recipe.opd_rounds), recipe.opd_rounds, strict=True):
-        attempts += experiment.attempts(f"attempts-{done}", opd, tasks[done - count : done], 1)
+        new = tasks[done - count : done]
+        attempts += experiment.attempts(f"attempts-{done}", opd, new, 1)
+        played += experiment.attempts(f"teacher-plays-{done}", teacher, new, 1)
         opd = experiment.fit(f"opd-{done}", start, attempts, OPD, teacher=_judge(teacher), **recipe.opd)
         if done not in recipe.opd_counts:
             continue
-        played = experiment.attempts(f"teacher-plays-{done}", teacher, tasks[:done], 1)
         sft = experiment.fit(f"sft-{done}", start, played, {"name": "sft"}, **recipe.opd_sft)
-        left, right = (experiment.measure(each, recipe.attempts) for each in (sft, opd))
+        left, right = (_measured(seed, each) for each in (sft, opd))
         more = {"sft": fmean(left.values()), "opd": fmean(right.values()), **said}
         name = f"{done} episodes"
         rows.append(
@@ -75,6 +81,11 @@ def run(seed: Seed) -> list[Row]:
     rows.insert(0, Row(seed=seed.number, left="student", right="OPD", before=before, after=right, more=said))
     rows.insert(1, Row(seed=seed.number, left="OPD", right="teacher", before=right, after=best, more={}))
     return rows
+
+
+def _measured(seed: Seed, student: Student) -> dict[str, float]:
+    tasks = seed.setting.measured(RECIPES[seed.policy, seed.env].opd_held_out)
+    return seed.experiment.measure(student, 1, tasks=tasks, temperature=0.0)
 
 
 def _judge(teacher: Student) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 class Recipe:
     """`attempts` at each held-out task; the other numbers are tasks, or what `Experiment.fit` and `fit_online` take.
     `begin_tasks` are the expert's episodes that GRPO and DPO's policy has seen before, `opd_begin_tasks` OPD's, which plays `opd_rounds` and
-    is measured after each sum of them that is in `opd_counts`; `teacher_slips` is the share of turns at which the expert slips for the teacher's lessons, which
+    is measured on `opd_held_out` tasks after each sum of them that is in `opd_counts`; `teacher_slips` is the share of turns at which the expert slips for the teacher's lessons, which
     it gets `teacher_parts` times, with other slips each."""
 
     attempts: int
@@ -31,6 +31,7 @@ class Recipe:
     opd: dict[str, Any]
     opd_sft: dict[str, Any]
     opd_begin_tasks: int
+    opd_held_out: int
     opd_rounds: tuple[int, ...]
     opd_begin: dict[str, Any] = field(default_factory=dict[str, Any])
     teacher_slips: float = 0.0
@@ -49,11 +50,12 @@ QUESTIONS = Recipe(
     dpo={"batch": 8, "rate": 2e-4, "epochs": 2},
     teacher_tasks=800,
     teacher={"batch": 8, "rate": 1e-3},
-    opd_counts=(40, 80, 160),
-    opd={"batch": 8, "rate": 5e-4, "epochs": 6},
-    opd_sft={"batch": 8, "rate": 5e-4, "epochs": 6},
-    opd_begin_tasks=24,
-    opd_rounds=(20, 20, 40, 80),
+    opd_counts=(100, 400),
+    opd={"batch": 8, "rate": 5e-4, "epochs": 3},
+    opd_sft={"batch": 8, "rate": 5e-4, "epochs": 3},
+    opd_begin_tasks=160,
+    opd_held_out=240,
+    opd_rounds=(100, 300),
     opd_begin={"batch": 4, "rate": 1e-3},
 )
 
@@ -75,12 +77,16 @@ BABYAI = Recipe(
     opd={"batch": 4, "rate": 5e-4, "epochs": 6},
     opd_sft={"batch": 4, "rate": 5e-4, "epochs": 6},
     opd_begin_tasks=24,
+    opd_held_out=40,
     opd_rounds=(4, 4, 4, 12),
     opd_begin={"batch": 4, "rate": 1e-3},
 )
 
 RECIPES = {
     ("local", "reasoning-gym/number_sequence"): QUESTIONS,
+    ("local", "reasoning-gym/family_relationships"): replace(
+        QUESTIONS, opd_begin_tasks=400, opd_held_out=200, opd_counts=(100, 300), opd_rounds=(100, 200)
+    ),
     ("local", "reasoning-gym/gcd"): QUESTIONS,
     ("local", "babyai"): BABYAI,
     ("local", "babyai-rooms"): replace(BABYAI, teacher_tasks=240, teacher_slips=0.25, teacher_parts=1),
@@ -100,6 +106,7 @@ RECIPES = {
         opd={"batch": 8, "rate": 1e-3, "epochs": 4},
         opd_sft={"batch": 8, "rate": 1e-3, "epochs": 4},
         opd_begin_tasks=48,
+        opd_held_out=40,
         opd_rounds=(32, 64),
         opd_begin={"batch": 8, "rate": 3e-3, "epochs": 8},
     ),

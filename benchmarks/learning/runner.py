@@ -100,7 +100,9 @@ def main(
     if given.kept:
         for seed in given.seeds:
             _bring(_kept(name, given, seed), _place(root, name, given, seed) / "rows.json")
-    if prepare is not None:
+    if prepare is not None and not all(
+        (_place(root, name, given, seed) / "rows.json").is_file() for seed in given.seeds
+    ):
         _all(name, root, given, [PREPARED])
     _all(name, root, given, given.seeds)
     rows = [

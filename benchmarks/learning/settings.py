@@ -37,6 +37,10 @@ class Setting:
             return self._questions(1000, 2000), self._questions(0, self.held_out)
         return asyncio.run(self._levels())
 
+    def measured(self, count: int) -> list[Task]:
+        """The first `count` tasks to measure on; a generator has more of them than `held_out`."""
+        return self._questions(0, count) if self.generator else self.tasks()[1][:count]
+
     def _questions(self, first: int, stop: int) -> list[Task]:
         return [
             Task(
@@ -81,6 +85,6 @@ SETTINGS = {
             held_out=60,
             generator=generator,
         )
-        for generator in ("number_sequence", "gcd")
+        for generator in ("number_sequence", "family_relationships", "gcd")
     },
 }
