@@ -100,9 +100,7 @@ def main(
     if given.kept:
         for seed in given.seeds:
             _bring(_kept(name, given, seed), _place(root, name, given, seed) / "rows.json")
-    if prepare is not None and not all(
-        (_place(root, name, given, seed) / "rows.json").is_file() for seed in given.seeds
-    ):
+    if prepare is not None and _left(name, root, given, given.seeds):
         _all(name, root, given, [PREPARED])
     _all(name, root, given, given.seeds)
     rows = [
@@ -144,8 +142,12 @@ def _one(run: Run, folder: Path, given: Any, number: int, prepared: Path) -> int
     return 0
 
 
+def _left(name: str, root: Path, given: Any, seeds: Sequence[int | str]) -> list[int | str]:
+    return [seed for seed in seeds if not (_place(root, name, given, seed) / "rows.json").is_file()]
+
+
 def _all(name: str, root: Path, given: Any, seeds: Sequence[int | str]) -> None:
-    left = [seed for seed in seeds if not (_place(root, name, given, seed) / "rows.json").is_file()]
+    left = _left(name, root, given, seeds)
     root.mkdir(parents=True, exist_ok=True)
     under_way: list[tuple[int | str, subprocess.Popen[bytes]]] = []
     environment = os.environ | {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // given.parallel))}

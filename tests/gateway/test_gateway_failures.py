@@ -55,7 +55,9 @@ def test_a_backend_that_dies_mid_stream_breaks_the_stream_off_with_an_error(
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_backend_that_stalls_is_left_for_another(scripted: Any, serve: Any, route: str, stream: bool) -> None:
     stalling = scripted(faults=[{"kind": "hang", "every": 1}])
-    gateway = serve(stalling, scripted(), route={"silence_seconds": 0.2, "retry_ratio": 1.0, "health": {"breaker": 2}})
+    preferred = {"url": stalling.url, "model": "scripted", "ids": True, "weight": 1000.0}
+    health = {"breaker": 2, "open_seconds": 600}
+    gateway = serve(preferred, scripted(), route={"silence_seconds": 1.0, "retry_ratio": 1.0, "health": health})
     token, body = gateway.open_run(), {**ROUTES[route], "stream": stream}
     for place in range(8):
         answer = gateway.post(f"/r/run/r{place}/v1/{route}", token, body)

@@ -6,9 +6,8 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ import psutil
 import pytest
 import yaml
 from ray_cluster import needs_ray, two_nodes
-from small_flywheel import COMMAND, configuration, sums
+from small_flywheel import configuration, sums
 
 from silva.errors import Exit, UnreachableError
 from silva.lake import Lake
@@ -129,20 +128,6 @@ def test_a_run_played_on_ray_is_the_one_played_here(tmp_path: Path, monkeypatch:
 
 
 # A whole loop
-
-
-@pytest.fixture
-def begin() -> Iterator[Callable[[Path], subprocess.Popen[bytes]]]:
-    begun: list[subprocess.Popen[bytes]] = []
-
-    def start(config: Path) -> subprocess.Popen[bytes]:
-        begun.append(subprocess.Popen([sys.executable, "-c", COMMAND, "flywheel", str(config)], start_new_session=True))
-        return begun[-1]
-
-    yield start
-    for process in begun:
-        process.kill()
-        process.wait()
 
 
 def servers(process: subprocess.Popen[bytes]) -> list[int]:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
-from small_flywheel import COMMAND, configuration, sums
+from small_flywheel import configuration, sums
 
 from silva.loops.flywheel.loop import Loop
 
@@ -20,20 +19,6 @@ pytestmark = pytest.mark.slow
 
 pytest.importorskip("torch")
 pytest.importorskip("peft")
-
-
-@pytest.fixture
-def begin() -> Iterator[Callable[[Path], subprocess.Popen[bytes]]]:
-    begun: list[subprocess.Popen[bytes]] = []
-
-    def start(config: Path) -> subprocess.Popen[bytes]:
-        begun.append(subprocess.Popen([sys.executable, "-c", COMMAND, "flywheel", str(config)], start_new_session=True))
-        return begun[-1]
-
-    yield start
-    for process in begun:
-        process.kill()
-        process.wait()
 
 
 def test_a_killed_loop_goes_on_to_its_report_with_one_version_a_round(

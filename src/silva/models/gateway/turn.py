@@ -162,7 +162,8 @@ class Turn:
                     self.waited += now - asked_for
                     tried = lease.backend
                     self.backend = tried.name
-                    return await self._ask(lease, msgspec.structs.replace(request, deadline=ends - now), place, emit)
+                    left = ends - now if emit is not None else min(ends - now, route.silence)
+                    return await self._ask(lease, msgspec.structs.replace(request, deadline=left), place, emit)
             except Refused as refusal:
                 raise _refused(refusal, last) from refusal
             except ModelError as error:
@@ -177,8 +178,7 @@ class Turn:
         try:
             upstream = await self.route.upstream(lease)
             if emit is None:
-                bound = min(request.deadline, self.route.silence)
-                completion = await upstream.complete(msgspec.structs.replace(request, deadline=bound), place)
+                completion = await upstream.complete(request, place)
             else:
                 completion = await self._stream(upstream.stream(request, place), emit)
         except ModelError as error:
@@ -205,27 +205,24 @@ class Turn:
         )
 
     async def _stream(self, deltas: AsyncIterator[Delta], emit: Emit) -> Completion:
-        bounded = self.route.silence < self.route.deadline
         async with aclosing(deltas):  # pyright: ignore[reportArgumentType]
-            async for delta in self._heard(deltas) if bounded else deltas:
+            while (delta := await self._heard(deltas)) is not None:
                 if delta.completion is not None:
                     return delta.completion
                 self._streamed = True
                 await emit(delta)
         raise ModelError("garbage", f"backend {self.backend}: the stream ended without its end", transient=True)
 
-    async def _heard(self, deltas: AsyncIterator[Delta]) -> AsyncIterator[Delta]:
-        """The pieces of a stream, as long as none takes longer than a backend may be silent."""
-        while True:
-            try:
-                async with asyncio.timeout(self.route.silence):
-                    delta = await anext(deltas, None)
-            except TimeoutError as error:
-                what = f"backend {self.backend}: nothing came for {self.route.silence:g} seconds"
-                raise ModelError("timeout", what, transient=True) from error
-            if delta is None:
-                return
-            yield delta
+    async def _heard(self, deltas: AsyncIterator[Delta]) -> Delta | None:
+        """The next piece of a stream, unless it takes longer than a backend may be silent; None at its end."""
+        if self.route.silence >= self.route.deadline:  # the deadline of the whole request stands over it
+            return await anext(deltas, None)
+        try:
+            async with asyncio.timeout(self.route.silence):
+                return await anext(deltas, None)
+        except TimeoutError as error:
+            what = f"backend {self.backend}: nothing came for {self.route.silence:g} seconds"
+            raise ModelError("timeout", what, transient=True) from error
 
     async def _keep(
         self, keeper: Keeper, completion: Completion, keys: tuple[Hashable, ...], strict: bool, ready: Ready

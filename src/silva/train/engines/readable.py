@@ -13,23 +13,26 @@ if TYPE_CHECKING:
     from silva.train.algorithms import Algorithm
 
 
-def check_readable(samples: Sequence[Sample], vocabulary: int, context: int) -> None:
+def check_readable(
+    samples: Sequence[Sample],
+    vocabulary: int,
+    context: int,
+    shorten: str = "truncate it with `silva train samples --limit`",
+) -> None:
     """Check length, ids and kind.
 
     Args:
         samples: any.
         vocabulary: how many ids the weights know.
         context: how many they read at most.
+        shorten: how one that is too long can be made shorter.
 
     Raises:
         SampleError: one is too long, shows images, or holds ids of another tokenizer.
     """
     for sample in samples:
         if len(sample) > context:
-            raise SampleError(
-                f"{sample.name}: {len(sample)} ids, the policy's context holds {context}; "
-                "truncate it with `silva train samples --limit`"
-            )
+            raise SampleError(f"{sample.name}: {len(sample)} ids, the policy's context holds {context}; {shorten}")
         if sample.images:
             raise SampleError(f"{sample.name}: it shows images, which this policy cannot see")
         if len(sample) and not 0 <= int(sample.ids.min()) <= int(sample.ids.max()) < vocabulary:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Readable = Callable[[Sequence[Sample]], None]
 """Raises SampleError or BatchError for samples that cannot be trained on."""
+SHORTEN = "bound what an attempt says (rollout.budget.turns, rollout.sampling.max_tokens, rollout.summary_at)"
 _ANY = 1 << 31
 
 
@@ -46,15 +47,13 @@ class Limits:
             SampleError: one is too long, shows images, or holds ids of another tokenizer.
             BatchError: one has loss where nothing stands before it.
         """
+        check_readable(samples, self.vocabulary, self.context, SHORTEN)
         for sample in samples:
-            for who, most in (("policy", self.context), ("teacher", self.teacher)):
-                if most is not None and len(sample) > most:
-                    raise SampleError(
-                        f"{sample.name}: {len(sample)} ids, the {who}'s context holds {most}; bound what an attempt "
-                        "says (rollout.budget.turns, rollout.sampling.max_tokens, rollout.summary_at)"
-                    )
+            if self.teacher is not None and len(sample) > self.teacher:
+                raise SampleError(
+                    f"{sample.name}: {len(sample)} ids, the teacher's context holds {self.teacher}; {SHORTEN}"
+                )
             loss_positions(sample)
-        check_readable(samples, self.vocabulary, self.context)
 
 
 def open_limits(config: OnlineConfig, engine: LocalEngine | TrlEngine, loss: Algorithm) -> Limits:
@@ -66,7 +65,7 @@ def open_limits(config: OnlineConfig, engine: LocalEngine | TrlEngine, loss: Alg
         loss: says whether a teacher reads as well.
     """
     teacher = None
-    if config.teacher is not None and "teacher" in loss.needs:
+    if config.teacher is not None and not loss.needs.isdisjoint({"teacher", "teacher_top"}):
         from silva.train.engines.weights import policy_folder
 
         teacher = _said(policy_folder(config.teacher.weights), "max_position_embeddings")
