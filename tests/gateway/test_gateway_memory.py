@@ -109,6 +109,21 @@ def test_what_is_held_of_conversations_that_go_on_has_one_bound(scripted: Any, s
     assert max(counts[5:]) <= max(counts[:5]), "it was full with the first quarter"
 
 
+def test_rollouts_in_use_stay_while_old_conversations_can_go(scripted: Any, serve: Any) -> None:
+    gateway = serve(scripted(otherwise={"text": "noted " * 200}), limits={"conversations_mb": 1})
+    inside, token = gateway.gateway, gateway.open_run()
+    names = [f"r{number}" for number in range(4)]
+    first: dict[str, Any] = {}
+    for number in range(40):  # each brings many conversations of one turn, which nobody goes on with
+        for name in names:
+            converse(gateway, token, name, turns=1, words=f"{number} " + "long " * 1000)
+            first.setdefault(name, inside.conversations.get(("run", name)))
+        assert inside._held.bytes <= 1 << 20
+    sessions = {name: inside.conversations.get(("run", name)) for name in names}
+    assert sessions == first, "one that is let go is read from the lake again, whole, at its next turn"
+    assert all(session._index.partial and session.turns == 40 for session in first.values())
+
+
 def test_a_session_that_ends_in_the_midst_of_a_turn_leaves_nothing(scripted: Any, serve: Any) -> None:
     slow = {"kind": "slow_stream", "pause": 0.2, "every": 1}
     gateway = serve(scripted(otherwise={"text": "one two three four"}, faults=[slow]))

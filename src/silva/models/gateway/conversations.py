@@ -4,11 +4,13 @@
                                                                       └─ rollout ended, or no room ─▶ let_go
 
 The rollouts of a task share their tree's index, which goes with the last of them. The lake has all of it: what was let
-go is read again when it is needed.
+go is read again when it is needed. Reading it costs much where a rollout has many conversations, so a session in use keeps
+its place as long as there is something else to let go of.
 """
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
@@ -19,6 +21,8 @@ from silva.models.held import Held
 
 MOST_SESSIONS = 4096
 """Sessions kept in memory; one unused for longest is let go."""
+UNUSED_SECONDS = 120.0
+"""A session is unused once its agent has asked nothing for so long."""
 
 Key = tuple[str, str]
 """A rollout: its run and its name."""
@@ -61,6 +65,7 @@ class Conversations:
         session = self._sessions.get(key)
         if session is not None:
             self._sessions.move_to_end(key)
+            session.used = time.monotonic()
         return session
 
     def stand(self, tree: str) -> TreeIndex:
@@ -94,22 +99,30 @@ class Conversations:
         self.leave(session.rollout.tree_id)
 
     def rest(self, session: Session) -> None:
-        """A turn of the session has ended. Where there is too much in memory, sessions at rest go first, then old
-        conversations of the others."""
+        """A turn of the session has ended. Where there is too much in memory, unused sessions go first, then old
+        conversations of the others, then sessions at rest."""
         if self._sessions.get(_key(session)) is not session:
             self._forget(session.key)  # it was let go while the turn was being made
-        if self._held.bytes <= self._most:
-            return
-        for key, other in list(self._sessions.items())[:-1]:
-            if self._held.bytes <= self._most // 2:
+        if self._held.bytes > self._most:
+            self._make_room(self._most * 7 // 8)
+
+    def _make_room(self, size: int) -> None:
+        now = time.monotonic()
+        self._let_go_of_others(size, now - UNUSED_SECONDS)
+        if self._held.bytes > size:
+            for session in self._sessions.values():
+                self._forget(session.key)
+            share = size // max(1, len(self._indices))
+            for index in self._indices.values():
+                index.drop(share)
+        self._let_go_of_others(size, now)
+
+    def _let_go_of_others(self, size: int, unused_since: float) -> None:
+        for key, session in list(self._sessions.items())[:-1]:
+            if self._held.bytes <= size or session.used > unused_since:
                 return
-            if not other.in_flight:
+            if not session.in_flight:
                 self.let_go(key)
-        for other in self._sessions.values():
-            self._forget(other.key)
-        share = self._most // 2 // max(1, len(self._indices))
-        for index in self._indices.values():
-            index.drop(share)
 
 
 def _key(session: Session) -> Key:

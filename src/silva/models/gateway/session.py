@@ -133,6 +133,8 @@ class Session:
         self.models: set[str] = set()
         self.versions: set[str] = set()
         self.started = time.time()
+        self.used = time.monotonic()
+        """When its agent last asked for something."""
         self.last: tuple[str, str] | None = None
         """The node sampled last, and the root of its walk."""
         self.lost = 0
