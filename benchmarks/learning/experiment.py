@@ -2,7 +2,8 @@
 
     tasks ─▶ play (expert or student) ─▶ trees in the lake ─▶ samples ─▶ train ─▶ student ─▶ measure on held-out tasks
 
-Everything goes through Silva's own commands' functions; a seed that was cut off is begun anew.
+Everything goes through Silva's own commands' functions. A seed that was cut off goes on: a run plays what is left of it,
+what was trained or measured to its end is taken as it is, what was trained in part is trained anew.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -31,11 +33,14 @@ from silva.train.online.launch import train_online
 from silva.train.sample import Sample
 from silva.train.sample_file import write_samples
 from silva.train.stretch import Reading
+from silva.train.trainer import POLICY
 from silva.tree import Supervision, Task, Trajectory, digest
 from silva.tree.formats.tasks import write_tasks
 
 TEMPERATURE = 1.0
 """Of everything a student plays, measured or not: what is measured is the policy that is trained."""
+LOST = frozenset({"model", "infrastructure"})
+"""What failed here says nothing of a policy; a seed that goes on plays it again."""
 MICRO_TOKENS = 2048
 """Computed at once. Changes no result; samples that begin alike are computed once where they fit in together."""
 
@@ -44,14 +49,14 @@ class Experiment:
     """One seed.
 
     Args:
-        folder: its own, new.
+        folder: its own, new or with what was done of the same seed.
         setting: the environment.
         seed: of everything drawn.
         threads: torch's.
     """
 
     def __init__(self, folder: Path, setting: Setting, seed: int, threads: int | None = None) -> None:
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.setting, self.seed, self.threads = folder, setting, seed, threads
         self.lake = folder / "lake"
         self.learn, self.held_out = setting.tasks()
@@ -79,10 +84,17 @@ class Experiment:
                 **more,
             }
         )
-        result = asyncio.run(run_rollout(settings, hooks=hooks))
+        hooks = hooks or Hooks(retry=LOST)
+        result = asyncio.run(run_rollout(settings, resume=self._begun(run), hooks=hooks))
         if result.remaining:
             raise SystemExit(f"run {run}: {result.remaining} episodes are left ({result.stopped})")
         return result.trajectories
+
+    def _begun(self, run: str) -> bool:
+        if not self.lake.is_dir():
+            return False
+        with Lake.open(str(self.lake), mode="read") as lake:
+            return lake.run(run) is not None
 
     def heard(self) -> list[Conversation]:
         """What an expert says on tasks to learn from: a tiny policy's words are read from it."""
@@ -151,6 +163,10 @@ class Experiment:
         **more: Any,
     ) -> Student:
         """Train on samples; `groups` there are of them (each sample one when left out)."""
+        trained = self._trained(name)
+        if trained is not None:
+            return student.after(name, trained)
+        shutil.rmtree(self.folder / name, ignore_errors=True)
         file = self.folder / f"{name}.samples"
         write_samples(file, list(samples))
         steps = max(2, round(epochs * (groups or len(samples)) / batch))
@@ -191,6 +207,9 @@ class Experiment:
         **more: Any,
     ) -> Student:
         """Train on what the student grows meanwhile, in turns with it; the first `skip` tasks are left out."""
+        trained = self._trained(name)
+        if trained is not None:
+            return student.after(name, trained)
         file = self.folder / f"{name}.jsonl"
         file.write_text("".join(f"{line}\n" for line in write_tasks(self.learn[skip:])), encoding="utf-8")
         config = OnlineConfig.model_validate(
@@ -220,10 +239,15 @@ class Experiment:
                 **more,
             }
         )
-        result = train_online(config)
+        result = train_online(config, resume=(self.folder / name).is_dir())
         if result.policy is None:
             raise SystemExit(f"training {name} {result.status}: {result.reason}")
         return student.after(name, result.policy)
+
+    def _trained(self, name: str) -> Path | None:
+        """The policy of a training that came to its end before; it is written whole or not at all."""
+        policy = self.folder / name / POLICY
+        return policy if policy.is_dir() else None
 
     def curve(self, name: str, value: str) -> list[float]:
         """A value of a training run, step by step."""
@@ -240,6 +264,9 @@ class Experiment:
     ) -> dict[str, float]:
         """Share of successes of each held-out task, or each of `tasks`."""
         run = f"held-out-{student.name}"
+        file = self.folder / f"{run}.json"
+        if file.is_file():
+            return json.loads(file.read_text(encoding="utf-8"))
         played = self.play(
             run,
             tasks or self.held_out,
@@ -252,5 +279,5 @@ class Experiment:
             if not each.superseded:
                 found.setdefault(each.task_id, []).append(bool(each.outcome.success))
         rates = {task: sum(tries) / len(tries) for task, tries in sorted(found.items())}
-        (self.folder / f"{run}.json").write_text(json.dumps(rates, indent=1), encoding="utf-8")
+        file.write_text(json.dumps(rates, indent=1), encoding="utf-8")
         return rates

@@ -2,7 +2,8 @@
 
     python benchmarks/learning/sft.py --env babyai --policy local --seeds 0 1 2
 
-A seed works in `FOLDER/NAME-ENV-POLICY-SEED` and leaves `rows.json` there; one that is there is not run again. Two run
+A seed works in `FOLDER/NAME-ENV-POLICY-SEED` and leaves `rows.json` there; one that is there is not run again, one that was
+cut off goes on, as long as its recipe (`recipe.txt` there) is the same. Two run
 side by side on one core each with `--parallel 2`. Every seed's rows (each held-out task, before and after) are kept in
 `benchmarks/results/learning/seeds`; `--kept` takes them from there instead of running those seeds, so that seeds may be
 run on several machines or days.
@@ -135,7 +136,12 @@ def _bring(source: Path, target: Path) -> None:
 
 
 def _one(run: Run, folder: Path, given: Any, number: int, prepared: Path) -> int:
-    shutil.rmtree(folder, ignore_errors=True)
+    mark = folder / "recipe.txt"
+    recipe = repr(RECIPES[given.policy, given.env])
+    if not mark.is_file() or mark.read_text(encoding="utf-8") != recipe:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        mark.write_text(recipe, encoding="utf-8")
     threads = max(1, (os.cpu_count() or 1) // given.parallel)
     rows = run(Seed(folder, given.env, given.policy, number, threads, prepared))
     (folder / "rows.json").write_text(json.dumps([asdict(row) for row in rows]), encoding="utf-8")

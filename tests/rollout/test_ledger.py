@@ -55,6 +55,8 @@ def test_only_an_unbroken_line_of_model_failures_is_hopeless():
         assert not ledger.hopeless
         ledger.add(ended(index, failed(Boundary.MODEL)))
     assert ledger.hopeless
+    ledger.add(ended(100))
+    assert ledger.hopeless, "one that was still under way and ended well does not change why the run was ended"
 
 
 def test_a_run_that_met_only_a_missing_model_is_fruitless_and_a_full_context_is_not_that():

@@ -26,10 +26,14 @@ class Ledger:
         self.successes = 0
         self.failures: Counter[str] = Counter()
         self.last_model_failure = ""
+        self.hopeless = False
+        """Whether only model failures came for `HOPELESS_AFTER` episodes in a row. It stays so: the run ends for it,
+        whatever the episodes still under way come to."""
         self._model_failures = 0
         self._attempts = 0
         for trajectory in earlier:
             self.add(trajectory)
+        self.hopeless = False
         self._model_failures = self._attempts = 0
         self.before = self.ended
 
@@ -43,6 +47,7 @@ class Ledger:
         if failure is not None and failure.boundary is Boundary.MODEL and failure.code != "model.context_length":
             self._model_failures += 1
             self.last_model_failure = failure.message
+            self.hopeless = self.hopeless or self._model_failures >= HOPELESS_AFTER
         else:
             self._model_failures = 0
         if trajectory.superseded:
@@ -64,11 +69,6 @@ class Ledger:
     def session_seconds(self) -> float:
         """Wall time since this process took up the run."""
         return time.monotonic() - self._clock
-
-    @property
-    def hopeless(self) -> bool:
-        """Whether only model failures have come for `HOPELESS_AFTER` episodes in a row."""
-        return self._model_failures >= HOPELESS_AFTER
 
     @property
     def fruitless(self) -> bool:

@@ -170,8 +170,8 @@ async def _close_books(lake: Lake, result: RunResult, scheduler: Scheduler, ledg
     await lake.append([result.run])
     if result.stopped == "model":
         raise UnreachableError(
-            f"run {result.run.id}: the model failed every time ({ledger.last_model_failure}); "
-            f"mend it and continue with --resume --retry-failed"
+            f"run {result.run.id}: the model failed {'every time' if ledger.fruitless else 'too often in a row'} "
+            f"({ledger.last_model_failure}); mend it and continue with --resume --retry-failed"
         )
     return result
 
