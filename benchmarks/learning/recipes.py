@@ -85,7 +85,7 @@ BABYAI = Recipe(
 RECIPES = {
     ("local", "reasoning-gym/number_sequence"): QUESTIONS,
     ("local", "reasoning-gym/family_relationships"): replace(
-        QUESTIONS, opd_begin_tasks=400, opd_held_out=200, opd_counts=(100, 300), opd_rounds=(100, 200)
+        QUESTIONS, opd_held_out=200, opd_counts=(100, 300, 500), opd_rounds=(100, 200, 200)
     ),
     ("local", "reasoning-gym/gcd"): QUESTIONS,
     ("local", "babyai"): BABYAI,

@@ -140,6 +140,12 @@ def test_chat_tool_choice(choice: Any, expected: str | None, left: str) -> None:
         ({"tools": [F], "tool_choice": "always"}, "tool_choice", "not one of"),
         ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {"k": 10**30}}}]},
          "tools[0].function.parameters.k", "out of range"),
+        ({"messages": [{"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f" * 513}}]}]},
+         "messages[0].tool_calls[0].function.name", "1 to 512"),
+        ({"messages": [{"role": "assistant", "tool_calls": [{"id": "c", **F}], "function_call": {"name": ""}}]},
+         "messages[0].function_call.name", "1 to 512"),
+        ({"tools": [F], "functions": "f"}, "functions", "Expected"),
+        ({"tools": [F], "tool_choice": "auto", "function_call": "always"}, "function_call", "not one of"),
         ({"modalities": ["text", "audio"]}, "modalities", "text"),
         ({"max_tokens": 0}, "max_tokens", ">= 1"),
         ({"top_p": 2}, "top_p", "<= 1"),
@@ -149,3 +155,11 @@ def test_chat_refuses_with_the_place_and_the_reason(fields: dict[str, Any], fiel
     with pytest.raises(Malformed, match=words) as caught:
         chat(**fields)
     assert caught.value.field == field
+
+
+def test_a_tool_that_is_offered_can_be_called_whatever_its_name() -> None:
+    name = "caf\u00e9\u00a0\u200d7"  # a space that does not break, and a joiner, as in some languages' words
+    tool = {"type": "function", "function": {"name": name}}
+    call = {"role": "assistant", "tool_calls": [{"id": "c", **tool}]}
+    asked = chat(tools=[tool], messages=[call, {"role": "tool", "tool_call_id": "c", "content": "x", "name": name}])
+    assert asked.tools[0].name == asked.messages[0].tool_calls[0].name == asked.messages[1].name == name

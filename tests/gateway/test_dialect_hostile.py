@@ -189,6 +189,15 @@ def test_what_is_no_request_is_refused(dialect: Dialect, body: dict[str, Any], d
     assert survives(dialect, data) is None
 
 
+@each
+def test_one_request_has_one_reply(dialect: Dialect, body: dict[str, Any]) -> None:
+    asked = survives(dialect, json.dumps(body | {"n": 1}).encode())
+    assert asked is not None and "n" not in asked.sampling.extra
+    with pytest.raises(Malformed, match="ask several times") as caught:
+        dialect.decode(json.dumps(body | {"n": 2}).encode())
+    assert caught.value.field == "n"
+
+
 def test_what_is_passed_over_inside_a_known_field_is_still_checked() -> None:
     body = json.dumps(ANTHROPIC).replace('"budget_tokens": 2', '"budget_tokens": 2, "other": "?"').encode()
     assert survives(Anthropic(), body) is not None
@@ -298,6 +307,34 @@ def fuzz(dialect: Dialect, body: dict[str, Any], seed: int, times: int) -> None:
         except BaseException as fault:
             fault.add_note(f"body: {data[:4000]!r}")
             raise
+
+
+def doubled(body: dict[str, Any], path: tuple[Any, ...], value: Any) -> bytes:
+    """The body with the member of that place written twice: as `value` first, then as it was."""
+    changed = deepcopy(body)
+    parent = at(changed, path[:-1])
+    members = dict(parent)
+    parent.clear()
+    parent[f"{path[-1]}@@"] = value
+    parent.update(members)
+    return json.dumps(changed).replace('@@"', '"').encode()
+
+
+@each
+def test_a_member_that_is_there_twice_counts_once(dialect: Dialect, body: dict[str, Any]) -> None:
+    as_it_was = dialect.decode(json.dumps(body).encode())
+    tried = 0
+    for path in places(body):
+        if not isinstance(path[-1], str):
+            continue
+        same = survives(dialect, doubled(body, path, at(body, path)))
+        assert same is not None, path
+        assert same == as_it_was or "input" in path[:-1], path  # arguments of a call are kept as they were written
+        for value in (None, 7, 10**30, "", [], {}, nested(200)):
+            asked = survives(dialect, doubled(body, path, value))
+            assert asked is None or asked.model == "m", path
+        tried += 1
+    assert tried > 30
 
 
 @each

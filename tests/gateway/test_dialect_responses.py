@@ -104,6 +104,9 @@ def test_responses_fields_are_said_as_the_chat_api_says_them() -> None:
         ({"prompt": {"id": "p"}}, "prompt", "not kept here"),
         ({"input": []}, "input", "there must be an input"),
         ({"text": {"format": {"type": "xml"}}}, "text.format.type", "not one of"),
+        ({"input": [{"type": "", **HELLO[0]}]}, "input[0].type", "items of type '' are not supported"),
+        ({"input": [{"type": "local_shell_call_output", "id": "", "output": "x"}]}, "input[0].id", "1 to 512"),
+        ({"input": [{"type": "local_shell_call_output", "id": "a\0", "output": "x"}]}, "input[0].id", "1 to 512"),
     ],
 )  # fmt: skip
 def test_responses_refuse_with_the_place_and_the_reason(fields: dict[str, Any], field: str, words: str) -> None:

@@ -184,3 +184,13 @@ def test_a_turn_that_no_record_can_hold_is_refused_and_harms_nobody(scripted: An
     assert answer.status_code in (200, 400), answer.text
     assert gateway.chat(token, ASKED).ok
     assert requests.get(f"{gateway.where}/readyz", timeout=10).ok
+
+
+def test_a_conversation_that_the_template_cannot_hold_is_not_counted(scripted: Any, serve: Any) -> None:
+    gateway = serve(scripted(), route={"renderer": "scripted"})
+    source = {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgoA"}
+    messages = [{"role": "user", "content": [{"type": "image", "source": source}]}]
+    body = {"model": "scripted", "messages": messages}
+    answer = gateway.post("/r/run/main/v1/messages/count_tokens", gateway.open_run(), body)
+    error = answer.json()["error"]
+    assert (answer.status_code, error["type"]) == (400, "invalid_request_error") and "image" in error["message"]

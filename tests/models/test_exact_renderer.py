@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 from exact_families import FAMILIES, family, family_folder, plain_family, write_folder
+from exact_talk import WEATHER, said, talk_is_kept, turns, words
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,16 +22,12 @@ from silva.models.exact import (
     prompt_for,
 )
 from silva.models.exact.shield import Shield
-from silva.models.exact.templated import TemplateRenderer
 from silva.tree import (
     ImagePart,
     Message,
     TextPart,
     ThinkingPart,
-    Tokens,
-    Tool,
     ToolCall,
-    added,
     assistant,
     call,
     system,
@@ -38,41 +35,7 @@ from silva.tree import (
     user,
 )
 
-WEATHER = Tool(
-    name="get_weather",
-    description="Of a <city>.",
-    parameters={"type": "object", "properties": {"city": {"type": "string"}}},
-)
-NASTY = (
-    "<|im_end|>", "<|im_start|>system\n", "</s>", "[/INST]", "[INST]", "<end_of_turn>", "<|eot_id|>", "</think>",
-    "<think>", "<tool_call>", "</tool_response>", "<｜end▁of▁sentence｜>", "<|im_", "end|>", "<", ">", "|>", "s",
-    "user", "", " ", "\n", "\n\n  x", "  indented\n", "trailing \n", "日本語 ñ 🌲", "\u200b\ufffd", "{{ 7*7 }}",
-    "\U000f0000", "\U000ffffe\U000ffffd",
-)  # fmt: skip
-words = st.one_of(
-    st.sampled_from(NASTY),
-    st.text(st.characters(exclude_categories=["Cs"]), max_size=20),
-    st.lists(st.sampled_from(NASTY), max_size=4).map("".join),
-)
 chatting = pytest.mark.parametrize("name", sorted(FAMILIES))
-
-
-@st.composite
-def replies(draw: st.DrawFn, renderer: TemplateRenderer) -> tuple[int, ...]:
-    """Any ids at all, with or without an end; often the letters of a word one by one, which encode otherwise."""
-    size = renderer.vocabulary.size
-    letters = [number for letter in "the weather" for number in renderer.vocabulary.encode(letter, first=False)]
-    ids = draw(st.one_of(st.lists(st.integers(0, size - 1), max_size=12), st.just(letters)))
-    end = draw(st.one_of(st.just(()), st.sampled_from(sorted(renderer.stop_ids)).map(lambda number: (number,))))
-    return (*ids, *end) or (0,)
-
-
-@st.composite
-def turns(draw: st.DrawFn, name: str, reply: Message) -> list[Message]:
-    """What follows a reply: results of its calls, else words of the user."""
-    if reply.tool_calls:
-        return [tool_result(made.id, draw(words), made.name) for made in reply.tool_calls]
-    return [user(draw(words))]
 
 
 @chatting
@@ -80,27 +43,8 @@ def turns(draw: st.DrawFn, name: str, reply: Message) -> list[Message]:
 @given(data=st.data())
 def test_the_nodes_hold_what_the_model_saw_whatever_is_said_and_sampled(name: str, data: st.DataObject) -> None:
     renderer = family(name)
-    tools = data.draw(st.sampled_from([(), (WEATHER,)]))
-    messages: tuple[Message, ...] = (system(data.draw(words)), user(data.draw(words)))
-    known: Continuation | None = None
-    stored: list[int] = []
-    for _ in range(data.draw(st.integers(1, 4))):
-        before = renderer.encoded
-        prompt = prompt_for(renderer, messages, tools, known)
-        assert renderer.encoded - before == len(prompt.ids) - prompt.kept or prompt.kept
-        if known is not None and not prompt.restart:
-            assert prompt.ids[: len(known.ids)] == known.ids  # not one id is other than it was
-            assert renderer.encoded - before <= len(prompt.ids) - len(known.ids) + 1  # the sampled end mark, at most
-        sampled = data.draw(replies(renderer))
-        tokens, restart = added(stored, prompt.ids, Tokens(ids=sampled, sampled=len(sampled)))
-        stored = [*([] if restart else stored), *tokens.ids]
-        assert tuple(stored) == prompt.ids + sampled
-        reply = renderer.parse(sampled, tools, name=str(len(prompt.ids))).message
-        if name == "llama3" and len(reply.tool_calls) > 1:
-            return
-        messages = (*messages, reply)
-        known = Continuation(ids=prompt.ids + sampled, messages=messages, tools=tools)
-        messages = (*messages, *data.draw(turns(name, reply)))
+    opening = (system(data.draw(words)), data.draw(said(renderer.takes_images)))
+    talk_is_kept(renderer, opening, data, calls=1 if name == "llama3" else 99)
 
 
 @chatting
@@ -116,7 +60,7 @@ def test_where_the_reply_is_the_templates_own_extending_says_what_rendering_says
     said = "" if made else data.draw(words)
     walk = (*walk, assistant(said, *made))
     tools = (WEATHER,) if made else ()
-    new = data.draw(turns(name, walk[-1]))
+    new = data.draw(turns(walk[-1]))
     asked, whole = renderer.render(walk[:-1], tools), renderer.render((*walk, *new), tools)
     told = renderer.render(walk, tools, generation_prompt=False)
     head, text = renderer.text(asked), renderer.text(told)
@@ -338,3 +282,13 @@ def test_a_family_whose_calls_are_not_known_refuses_tools_by_name(tmp_path) -> N
     assert renderer.render((user("x"),))
     with pytest.raises(RenderError, match="how strange writes tool calls is not known"):
         renderer.render((user("x"),), (WEATHER,))
+
+
+def test_a_template_that_asks_whether_there_is_a_key_of_calls_finds_none_where_they_are_words(tmp_path) -> None:
+    calls = (
+        "{% if 'tool_calls' in m %}{% for c in m.tool_calls %}{{ c }}{% endfor %}{% else %}{{ m.content }}{% endif %}"
+    )
+    template = "{% for m in messages %}<a>" + calls + "{% endfor %}"
+    renderer = open_renderer(write_folder(tmp_path / "asks", template, ("<a>",)))
+    walk = (user("x"), assistant("", call("get_weather", {"city": "Paris"}, "abcdefgh1")))
+    assert '<a><tool_call>\n{"name": "get_weather"' in renderer.text(renderer.render(walk))

@@ -1,26 +1,32 @@
-"""Check that the real tools read what Silva wrote (frameworks/silva-*), each in an interpreter that has the tool.
+"""Check that the real tools read what Silva wrote (silva-* in frameworks/), each in an interpreter that has the tool.
 
 python tests/tree/golden/check_with_real_tools.py inspect      needs inspect-ai
 python tests/tree/golden/check_with_real_tools.py verifiers    needs verifiers
 python tests/tree/golden/check_with_real_tools.py openenv      needs openenv and openai
+python tests/tree/golden/check_with_real_tools.py sharegpt     needs llamafactory, datasets, peft and transformers
+
+Folders named after the tool are looked at instead of frameworks/ (tools/ for sharegpt). The slow tests call this:
+../test_golden_tools.py.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 import tempfile
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 
-FOLDER = Path(__file__).parent / "frameworks"
+HERE = Path(__file__).parent
 
 
-def check_inspect() -> None:
+def check_inspect(folder: Path) -> None:
     """The log opens with its samples, events and attachments, is listed, and survives Inspect's own writer."""
     from inspect_ai.log import list_eval_logs, read_eval_log, read_eval_log_sample_summaries, write_eval_log
 
-    path = FOLDER / "silva-inspect.eval"
-    assert any(info.name.endswith(path.name) for info in list_eval_logs(str(FOLDER)))
+    path = folder / "silva-inspect.eval"
+    assert any(info.name.endswith(path.name) for info in list_eval_logs(str(folder)))
     log = read_eval_log(str(path), resolve_attachments=True)
     assert log.status == "success" and log.results is not None and log.samples is not None
     assert len(log.samples) == 5 == len(read_eval_log_sample_summaries(str(path)))
@@ -43,16 +49,16 @@ def check_inspect() -> None:
         assert kept == {sample.uuid: sample.metadata["silva"] for sample in log.samples}
 
 
-def check_verifiers() -> None:
+def check_verifiers(folder: Path) -> None:
     """Every line is an episode; its branches, tokens, tools and rewards are what was grown."""
     from verifiers.v1.episode import WireEpisode
     from verifiers.v1.trace import WireTrace
     from verifiers.v1.utils.trace_store import TRACES_FILE, read_episodes
 
     with tempfile.TemporaryDirectory() as scratch:
-        (Path(scratch) / TRACES_FILE).write_bytes((FOLDER / "silva-verifiers.jsonl").read_bytes())
+        (Path(scratch) / TRACES_FILE).write_bytes((folder / "silva-verifiers.jsonl").read_bytes())
         episodes = read_episodes(Path(scratch), WireTrace)
-    lines = (FOLDER / "silva-verifiers.jsonl").read_text().splitlines()
+    lines = (folder / "silva-verifiers.jsonl").read_text().splitlines()
     assert [episode.id for episode in episodes] == [WireEpisode.model_validate_json(line).id for line in lines]
     golden = [trace for episode in episodes for trace in episode.traces]
     assert len(golden) == 5
@@ -68,12 +74,12 @@ def check_verifiers() -> None:
     assert failed.errors[-1].type == "SandboxError" and "host.died" in failed.errors[-1].message
 
 
-def check_openenv() -> None:
+def check_openenv(folder: Path) -> None:
     """Every line passes OpenEnv's own checks as a training trace or a collected episode."""
     from openenv.core.harness.collect import EpisodeRecord, RolloutSerializer
     from openenv.core.harness.training import TrainingTrace
 
-    lines = (FOLDER / "silva-openenv.jsonl").read_text().splitlines()
+    lines = (folder / "silva-openenv.jsonl").read_text().splitlines()
     traces = [TrainingTrace.model_validate_json(line) for line in lines if "turns" in json.loads(line)]
     episodes = [json.loads(line) for line in lines if "episode_id" in json.loads(line)]
     assert len(traces) == 3 and len(episodes) == len(lines) - 3
@@ -89,6 +95,55 @@ def check_openenv() -> None:
         assert len(RolloutSerializer(scratch).collected_episode_ids()) == len(episodes)
 
 
+def check_sharegpt(folder: Path) -> None:
+    """LLaMA-Factory's own reader takes every row: its speakers, calls, tools, system words and pairs."""
+    spec = importlib.util.find_spec("llamafactory")
+    assert spec is not None and spec.origin is not None
+    # Opening that package opens its collators too, which want torchaudio; the readers do not.
+    readers = ModuleType("llamafactory.data")
+    readers.__path__ = [str(Path(spec.origin).parent / "data")]
+    sys.modules[readers.__name__] = readers
+    from llamafactory.data.converter import SharegptDatasetConverter
+    from llamafactory.data.formatter import FunctionFormatter, ToolFormatter
+
+    tags = {"user": "human", "assistant": "gpt", "observation": "observation", "function": "function_call"}
+    names = {
+        f"{name}_tag": tag for name, tag in {**tags, "system": "system", "role": "from", "content": "value"}.items()
+    }
+
+    def taken(row: dict[str, object]) -> dict[str, object]:
+        columns = {name: name if name in row else None for name in ("system", "tools", "images", "videos", "audios")}
+        how = {"load_from": "memory", "messages": "conversations", "kto_tag": None, "ranking": "chosen" in row}
+        asked = SimpleNamespace(**names, **columns, **how, chosen="chosen", rejected="rejected")
+        return SharegptDatasetConverter(asked, SimpleNamespace(media_dir=""))(row)
+
+    rows = [json.loads(line) for line in (folder / "sharegpt.jsonl").read_text().splitlines()]
+    weather, hello, *pairs = (taken(row) for row in rows)
+    assert [turn["role"] for turn in weather["_prompt"]] == ["user", "function", "observation"]
+    assert weather["_response"][0]["content"] == "<think>\nshort answer\n</think>\n\nIt is sunny in Paris."
+    assert weather["_system"] == hello["_system"] == "Be brief."
+    (called,) = FunctionFormatter(slots=["{{content}}"], tool_format="qwen").apply(
+        content=weather["_prompt"][1]["content"]
+    )
+    assert json.loads(called.split("\n")[1]) == {"name": "get_weather", "arguments": {"city": "Paris"}}
+    (offered,) = ToolFormatter(tool_format="qwen").apply(content=weather["_tools"])
+    assert '"description": "Weather of a city."' in offered
+    assert hello["_prompt"] + hello["_response"] == [
+        {"role": "user", "content": "Say hello."},
+        {"role": "assistant", "content": "Hello!"},
+    ]
+    said = [turn["content"] for pair in pairs for turn in pair["_response"]]
+    assert said == ["9.9.", "9.11."], "a pair, or a row for each"
+
+
 if __name__ == "__main__":
-    {"inspect": check_inspect, "verifiers": check_verifiers, "openenv": check_openenv}[sys.argv[1]]()
-    print(f"{sys.argv[1]}: reads what Silva wrote")
+    tool, *folders = sys.argv[1:]
+    checks = {
+        "inspect": check_inspect,
+        "verifiers": check_verifiers,
+        "openenv": check_openenv,
+        "sharegpt": check_sharegpt,
+    }
+    for chosen in map(Path, folders or [HERE / ("tools" if tool == "sharegpt" else "frameworks")]):
+        checks[tool](chosen)
+    print(f"{tool}: reads what Silva wrote")

@@ -76,9 +76,8 @@ def bundles() -> list[Bundle]:
     return [golden_bundle(), exact_bundle(0), exact_bundle(1)]
 
 
-def main() -> None:
+def main(folder: Path = HERE / "frameworks") -> None:
     """Write the three files."""
-    folder = HERE / "frameworks"
     for name, module in (("verifiers.jsonl", verifiers), ("openenv.jsonl", openenv), ("inspect.eval", inspect_eval)):
         pieces = [piece if isinstance(piece, bytes) else piece.encode() for piece in module.write(bundles())]
         (folder / f"silva-{name}").write_bytes(b"".join(pieces))

@@ -261,4 +261,5 @@ def _without_calls(message: dict[str, Any]) -> dict[str, Any]:
         name, arguments = json.dumps(function["name"], ensure_ascii=False), function["arguments"]
         written = arguments if isinstance(arguments, str) else _tojson(arguments)
         parts.append(f'<tool_call>\n{{"name": {name}, "arguments": {written}}}\n</tool_call>')
-    return {**message, "content": "\n".join(parts), "tool_calls": None}
+    # no empty key is left: DeepSeek's template asks whether there is one, not what is in it
+    return {**{key: value for key, value in message.items() if key != "tool_calls"}, "content": "\n".join(parts)}

@@ -196,8 +196,8 @@ class Runs(Section):
 class Limits(Section):
     """What a stranger may send, and how much may wait. `waiting`: requests waiting for a backend, over all runs;
     `wait_seconds`: how long one may wait before it is told to come again; `conversations_mb`: what conversations take
-    in memory, roughly, before unused rollouts and old conversations are let go (the lake has all of them; one that goes on
-    is read again)."""
+    in memory, roughly, before unused rollouts and old conversations are let go (the lake has all of them; one that goes
+    on is read again)."""
 
     body_mb: float = Field(default=32.0, gt=0)
     messages: int = Field(default=5000, ge=1)

@@ -4,8 +4,8 @@
                                                                       └─ rollout ended, or no room ─▶ let_go
 
 The rollouts of a task share their tree's index, which goes with the last of them. The lake has all of it: what was let
-go is read again when it is needed. Reading it costs much where a rollout has many conversations, so a session in use keeps
-its place as long as there is something else to let go of.
+go is read again when it is needed. Reading it costs much where a rollout has many conversations, so a session in use
+keeps its place as long as there is something else to let go of.
 """
 
 from __future__ import annotations

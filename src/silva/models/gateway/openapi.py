@@ -1,9 +1,9 @@
-"""The OpenAPI document of the gateway's own routes; those of the dialects are their vendors' and are named only."""
+"""The OpenAPI document: the gateway's own routes from their typed bodies, those of the dialects from their readers."""
 
 from __future__ import annotations
 
 import functools
-from typing import Any
+from collections.abc import Callable, Iterable
 
 import msgspec
 from pydantic import BaseModel
@@ -11,6 +11,13 @@ from pydantic.json_schema import models_json_schema
 
 import silva
 from silva.models.gateway.admin_bodies import CloseRun, EndRollout, Nothing, OpenRollout, OpenRun, Swap
+from silva.models.gateway.dialects.anthropic import described as anthropic
+from silva.models.gateway.dialects.anthropic.errors import error_schema as anthropic_error
+from silva.models.gateway.dialects.chat import described as chat
+from silva.models.gateway.dialects.described import Described
+from silva.models.gateway.dialects.openai_errors import error_schema as openai_error
+from silva.models.gateway.dialects.responses import described as responses
+from silva.models.gateway.problem import STATUS
 from silva.tree import Json
 
 _ERROR = {
@@ -42,14 +49,25 @@ _ADMIN: tuple[tuple[str, str, str, type[BaseModel] | None, int], ...] = (
     ("post", "/admin/models/{model}/swap", "Serve another policy version.", Swap, 200),
 )
 
-_SPOKEN = {
-    "/r/{run}/{rollout}/v1/chat/completions": "OpenAI Chat Completions.",
-    "/r/{run}/{rollout}/v1/responses": "OpenAI Responses.",
-    "/r/{run}/{rollout}/v1/messages": "Anthropic Messages.",
-    "/r/{run}/{rollout}/v1/messages/count_tokens": "Anthropic token counting.",
-}
+_SPOKEN: tuple[tuple[str, str, Callable[[], Described], Callable[[Iterable[str]], Json], bool], ...] = (
+    ("chat/completions", "OpenAI Chat Completions.", chat.described, openai_error, True),
+    ("responses", "OpenAI Responses.", responses.described, openai_error, True),
+    ("messages", "Anthropic Messages.", anthropic.described, anthropic_error, True),
+    ("messages/count_tokens", "Anthropic token counting.", anthropic.counted, anthropic_error, False),
+)
 
-_PROBLEMS = ("400", "401", "402", "403", "404", "409", "413", "429", "502", "503", "504", "507")
+_MODEL = "/r/{run}/{rollout}/v1/"
+_PROBLEMS = {
+    str(status): tuple(kind for kind, code in STATUS.items() if code == status)
+    for status in sorted(set(STATUS.values()))
+}
+"""The kinds of problem by the status they are told with."""
+_BEYOND = (
+    "What the schema cannot say: a tool that is chosen is among those offered, each under a name of its own; an "
+    "integer has 64 bits and is written without a fraction; values nest at most 100 levels. Fields that are not named "
+    "are accepted."
+)
+_STREAMED: Json = {"text/event-stream": {}}
 
 
 @functools.cache
@@ -59,16 +77,26 @@ def document() -> bytes:
     _, schemas = models_json_schema(
         [(body, "validation") for body in dict.fromkeys(bodies)], ref_template="#/components/schemas/{model}"
     )
+    components: Json = schemas.get("$defs", {})
     paths: Json = {}
     for method, path, summary, body, status in _ADMIN:
-        paths.setdefault(path, {})[method] = _operation(path, summary, body, status, "admin")
-    for path, summary in _SPOKEN.items():
-        operation = _operation(path, summary, None, 200, "run")
-        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": _ANY}}}
-        paths[path] = {"post": operation}
-    paths["/r/{run}/{rollout}/v1/models"] = {
-        "get": _operation("/r/{run}/{rollout}/v1/models", "What can be asked for.", None, 200, "run")
-    }
+        operation = _operation(path, summary, "admin", {str(status): _ANY, **dict.fromkeys(_PROBLEMS, _ERROR)})
+        if body is not None:
+            operation["requestBody"] = _body(body)
+        paths.setdefault(path, {})[method] = operation
+    for tail, summary, of_dialect, error, streams in _SPOKEN:
+        dialect = of_dialect()
+        components |= dialect.components
+        refused = {status: error(kinds) for status, kinds in _PROBLEMS.items()}
+        operation = _operation(_MODEL + tail, summary, "run", {"200": dialect.reply, **refused})
+        content = {"application/json": {"schema": dialect.request}}
+        operation["requestBody"] = {"required": True, "description": _BEYOND, "content": content}
+        if streams:
+            operation["responses"]["200"]["content"] |= _STREAMED
+        paths[_MODEL + tail] = {"post": operation}
+    refused = {status: {"anyOf": [openai_error(kinds), anthropic_error(kinds)]} for status, kinds in _PROBLEMS.items()}
+    listing = _operation(_MODEL + "models", "What can be asked for.", "run", {"200": _ANY, **refused})
+    paths[_MODEL + "models"] = {"get": listing}
     for path, summary in {"/healthz": "Whether it runs.", "/readyz": "Whether it can answer, and why not."}.items():
         responses: Json = {"200": _answer("It does.", _ANY)}
         if path == "/readyz":
@@ -86,7 +114,7 @@ def document() -> bytes:
             "info": {"title": "Silva gateway", "version": silva.__version__},
             "paths": paths,
             "components": {
-                "schemas": schemas.get("$defs", {}),
+                "schemas": components,
                 "securitySchemes": {
                     "admin": {"type": "http", "scheme": "bearer"},
                     "run": {"type": "http", "scheme": "bearer"},
@@ -96,23 +124,22 @@ def document() -> bytes:
     )
 
 
-def _operation(path: str, summary: str, body: type[BaseModel] | None, status: int, scheme: str) -> Json:
+def _operation(path: str, summary: str, scheme: str, answers: Json) -> Json:
     names = [part[1:-1] for part in path.split("/") if part.startswith("{")]
-    operation: Json = {
+    return {
         "summary": summary,
         "security": [{scheme: []}],
         "parameters": [{"name": name, "in": "path", "required": True, "schema": _NAME} for name in names],
         "responses": {
-            str(status): _answer("Done.", _ANY),
-            **{code: _answer("Refused.", _ERROR if scheme == "admin" else _ANY) for code in _PROBLEMS},
+            status: _answer("Done." if status < "300" else "Refused.", schema) for status, schema in answers.items()
         },
     }
-    if body is not None:
-        schema: Any = {"$ref": f"#/components/schemas/{body.__name__}"}
-        operation["requestBody"] = {"required": False, "content": {"application/json": {"schema": schema}}}
-        if any(field.is_required() for field in body.model_fields.values()):
-            operation["requestBody"]["required"] = True
-    return operation
+
+
+def _body(body: type[BaseModel]) -> Json:
+    schema: Json = {"$ref": f"#/components/schemas/{body.__name__}"}
+    required = any(field.is_required() for field in body.model_fields.values())
+    return {"required": required, "content": {"application/json": {"schema": schema}}}
 
 
 def _answer(description: str, schema: Json) -> Json:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from silva.errors import UsageError
-from silva.models.exact import Renderer, open_renderer
+from silva.models.exact import Renderer, RenderError, open_renderer
 from silva.models.exact.source import LOCAL
 from silva.models.gateway.config import GatewayConfig, Limits, LocalBackends, Route
 from silva.models.gateway.problem import Problem
@@ -139,11 +139,14 @@ class RouteState:
         """How many tokens a conversation has.
 
         Raises:
-            Problem: this model's tokenizer is not here.
+            Problem: this model's tokenizer is not here, or its template cannot hold the conversation.
         """
         if self.renderer is None:
             raise Problem("not_found", f"model {self.name} cannot count tokens here: its route names no renderer")
-        return len(self.renderer.render(messages, tools))
+        try:
+            return len(self.renderer.render(messages, tools))
+        except RenderError as error:
+            raise Problem("malformed", str(error)) from error
 
     async def pause(self) -> None:
         """Requests wait from now on."""

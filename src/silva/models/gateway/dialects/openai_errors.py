@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
+
+from silva.tree import Json
 
 _INVALID = "invalid_request_error"
 
@@ -28,6 +32,8 @@ ABSENT = {"model": "model_not_found", "previous_response_id": "previous_response
 
 LONGEST_FIELD = 200
 
+_TEXT = {"type": "string", "minLength": 1}
+
 
 def kind_of(status: int, kind: str) -> tuple[str, str | None]:
     """`type` and `code`; a kind that is not in the table is told by its status and named as code."""
@@ -41,3 +47,15 @@ def error_body(status: int, kind: str, message: str, field: str = "") -> bytes:
         code = ABSENT.get(field, code)
     param = field[:LONGEST_FIELD] or None
     return msgspec.json.encode({"error": {"message": message, "type": type_, "param": param, "code": code}})
+
+
+def error_schema(kinds: Iterable[str]) -> Json:
+    """The JSON Schema of an error of one of these kinds."""
+    told = {
+        "message": _TEXT,
+        "type": {"enum": sorted({KINDS[kind][0] for kind in kinds})},
+        "param": {"anyOf": [_TEXT, {"type": "null"}]},
+        "code": {"anyOf": [_TEXT, {"type": "null"}]},
+    }
+    error = {"type": "object", "properties": told, "required": list(told), "additionalProperties": False}
+    return {"type": "object", "properties": {"error": error}, "required": ["error"], "additionalProperties": False}

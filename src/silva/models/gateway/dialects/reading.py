@@ -42,6 +42,7 @@ T = TypeVar("T")
 
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _any = msgspec.json.Decoder().decode
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _PATH = re.compile(r"^(?P<what>.*) - at `(?:.*`)?\$(?P<path>[^`]*)`\Z", re.DOTALL)
 
 
@@ -85,7 +86,7 @@ def named(value: str, field: str) -> str:
     Raises:
         Malformed: it is empty, too long, or holds control characters.
     """
-    if value and len(value) <= LONGEST_NAME and value.isprintable():
+    if value and len(value) <= LONGEST_NAME and (value.isprintable() or not _CONTROL.search(value)):
         return value
     raise Malformed(f"this must be 1 to {LONGEST_NAME} characters, none of them control characters", field)
 
@@ -100,6 +101,16 @@ def needed(members: dict[str, msgspec.Raw], name: str) -> msgspec.Raw:
     if found is None:
         raise Malformed("this field is required", name)
     return found
+
+
+def one(count: int | None) -> None:
+    """Refuse a request for several replies: a turn has one, and the others would be paid for and lost.
+
+    Raises:
+        Malformed: it asks for several.
+    """
+    if count is not None and count != 1:
+        raise Malformed("n must be 1: ask several times for several replies", "n")
 
 
 def passed_on(members: dict[str, msgspec.Raw], names: Iterable[str]) -> Json:

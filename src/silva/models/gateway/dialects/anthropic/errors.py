@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
+
+from silva.tree import Json
 
 KINDS = {
     "malformed": "invalid_request_error",
@@ -39,3 +43,15 @@ def error_body(status: int, kind: str, message: str, field: str = "") -> bytes:
     if kind == "malformed" and field == THREAD:
         error["details"] = {"error_code": "thread_unsupported_request", "unsupported": [THREAD]}
     return msgspec.json.encode({"type": "error", "error": error})
+
+
+def error_schema(kinds: Iterable[str]) -> Json:
+    """The JSON Schema of an error of one of these kinds."""
+    told = {
+        "type": {"enum": sorted({KINDS[kind] for kind in kinds})},
+        "message": {"type": "string", "minLength": 1},
+        "details": {"type": "object"},
+    }
+    error = {"type": "object", "properties": told, "required": ["type", "message"], "additionalProperties": False}
+    whole = {"type": {"const": "error"}, "error": error}
+    return {"type": "object", "properties": whole, "required": list(whole), "additionalProperties": False}

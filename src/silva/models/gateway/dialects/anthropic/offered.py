@@ -26,8 +26,11 @@ class _Choice(msgspec.Struct):
     disable_parallel_tool_use: bool | None = None
 
 
-_decode_tools = msgspec.json.Decoder(list[_Tool] | None).decode
-_decode_choice = msgspec.json.Decoder(_Choice | None).decode
+Tools = list[_Tool] | None
+Choice = _Choice | None
+
+_decode_tools = msgspec.json.Decoder(Tools).decode
+_decode_choice = msgspec.json.Decoder(Choice).decode
 
 
 def _read(data: bytes) -> tuple[Tool, ...]:

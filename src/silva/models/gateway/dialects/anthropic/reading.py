@@ -19,6 +19,7 @@ from silva.models.gateway.dialects.reading import (
     decoded,
     fields,
     needed,
+    one,
     passed_on,
     plain,
 )
@@ -45,7 +46,9 @@ class _Output(msgspec.Struct):
     format: _Format | None = None
 
 
-class _Body(msgspec.Struct):
+class Body(msgspec.Struct):
+    """The members of a body that are read together."""
+
     model: Name
     max_tokens: Count | None = None
     stream: bool | None = None
@@ -60,6 +63,7 @@ class _Body(msgspec.Struct):
     return_token_ids: bool | None = None
     mcp_servers: list[Json] | None = None
     thread: Json | None = None
+    n: int | None = None
 
 
 _OURS = frozenset(
@@ -78,11 +82,11 @@ _OURS = frozenset(
 )
 """Fields that concern the provider's own house: accepted, and not passed on."""
 
-_KNOWN = frozenset(_Body.__struct_fields__) | _OURS
+_KNOWN = frozenset(Body.__struct_fields__) | _OURS
 
 _decode_messages = msgspec.json.Decoder(list[Turn]).decode
 _decode_system = msgspec.json.Decoder(str | list[Block] | None).decode
-_decode_body = msgspec.json.Decoder(_Body).decode
+_decode_body = msgspec.json.Decoder(Body).decode
 _decode_any = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -102,6 +106,7 @@ def read(body: bytes, *, counting: bool = False) -> Asked:
         raise Malformed("this field is required", "max_tokens")
     if known.mcp_servers:
         raise Malformed("the gateway calls no MCP servers: offer their tools as tools of your own", "mcp_servers")
+    one(known.n)
     if known.thread is not None:
         raise Malformed("no threads are kept here: send the conversation whole", THREAD)
     images: Images = {}

@@ -119,11 +119,12 @@ def _assistant(
     if thinking:
         parts = (ThinkingPart(text=thinking), *parts)
     calls: tuple[ToolCall, ...] = ()
+    function = message.function_call
+    if function is not None:
+        named(function.name, f"messages[{place}].function_call.name")
     if message.tool_calls:
         calls = tuple([_call(call, place, number) for number, call in enumerate(message.tool_calls)])
-    elif message.function_call is not None:
-        function = message.function_call
-        named(function.name, f"messages[{place}].function_call.name")
+    elif function is not None:
         legacy[function.name] = f"call_{place}"
         arguments = "{}" if function.arguments is None else function.arguments
         calls = (ToolCall(id=f"call_{place}", name=function.name, arguments=arguments),)
@@ -137,11 +138,12 @@ def _call(call: _Call, place: int, number: int) -> ToolCall:
         if call.type != "function":
             raise Malformed(f"calls of type {call.type[:40]!r} are not supported", f"{field}.type")
         raise Malformed("this field is required", f"{field}.function")
-    if not (call.id.isprintable() and function.name.isprintable() and 0 < len(call.id) <= 80 and function.name):
+    name = function.name
+    if not (call.id.isprintable() and name.isprintable() and 0 < len(call.id) <= 80 and 0 < len(name) <= 80):
         named(call.id, f"messages[{place}].tool_calls[{number}].id")
-        named(function.name, f"messages[{place}].tool_calls[{number}].function.name")
+        named(name, f"messages[{place}].tool_calls[{number}].function.name")
     arguments = function.arguments
-    return ToolCall(id=call.id, name=function.name, arguments="{}" if arguments is None else arguments)
+    return ToolCall(id=call.id, name=name, arguments="{}" if arguments is None else arguments)
 
 
 def _parts(content: list[_Part], field: str, images: Images) -> tuple[Part, ...]:

@@ -44,9 +44,13 @@ class _Choice(msgspec.Struct):
     allowed_tools: _Allowed | None = None
 
 
-_decode_tools = msgspec.json.Decoder(list[_Tool] | None).decode
-_decode_functions = msgspec.json.Decoder(list[_Function] | None).decode
-_decode_choice = msgspec.json.Decoder(str | _Choice | None).decode
+Tools = list[_Tool] | None
+Functions = list[_Function] | None
+Choice = str | _Choice | None
+
+_decode_tools = msgspec.json.Decoder(Tools).decode
+_decode_functions = msgspec.json.Decoder(Functions).decode
+_decode_choice = msgspec.json.Decoder(Choice).decode
 
 
 def _read_tools(data: bytes) -> tuple[Tool, ...]:

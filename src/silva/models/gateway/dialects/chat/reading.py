@@ -24,6 +24,7 @@ from silva.models.gateway.dialects.reading import (
     decoded,
     fields,
     needed,
+    one,
     passed_on,
 )
 from silva.models.model import Sampling
@@ -34,7 +35,9 @@ class _Stream(msgspec.Struct, gc=False):
     include_usage: bool | None = None
 
 
-class _Body(msgspec.Struct):
+class Body(msgspec.Struct):
+    """The members of a body that are read together."""
+
     model: Name
     stream: bool | None = None
     stream_options: _Stream | None = None
@@ -85,7 +88,7 @@ _CONSUMED = frozenset(
 )
 
 _decode_messages = msgspec.json.Decoder(Messages).decode
-_decode_body = msgspec.json.Decoder(_Body).decode
+_decode_body = msgspec.json.Decoder(Body).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -100,23 +103,23 @@ def read(body: bytes) -> Asked:
     offered, legacy = members.pop("tools", None), members.pop("functions", None)
     choice, legacy_choice = members.pop("tool_choice", None), members.pop("function_call", None)
     known = decoded(_decode_body, _encode(members), "")
-    if known.n is not None and known.n != 1:
-        raise Malformed("n must be 1: ask several times for several replies", "n")
+    one(known.n)
     if known.modalities is not None and known.modalities != ["text"]:
         raise Malformed("the only modality is text", "modalities")
     images: Images = {}
     messages = messages_of(written, images)
     tools = tools_of(offered) if offered is not None else ()
     echo: Json = {}
-    if legacy is not None and not tools:
-        tools = functions_of(legacy)
-        if tools:
+    if legacy is not None:
+        functions = functions_of(legacy)
+        if functions and not tools:
+            tools = functions
             echo["functions"] = True
-    tool_choice = None
+    tool_choice, left = None, tools
+    if legacy_choice is not None:
+        tool_choice, left = chosen(legacy_choice, tools, "function_call")
     if choice is not None:
-        tool_choice, tools = chosen(choice, tools, "tool_choice")
-    elif legacy_choice is not None:
-        tool_choice, tools = chosen(legacy_choice, tools, "function_call")
+        tool_choice, left = chosen(choice, tools, "tool_choice")
     if known.metadata is not None:
         echo["metadata"] = known.metadata
     if known.store is not None:
@@ -127,7 +130,7 @@ def read(body: bytes) -> Asked:
     return Asked(
         model=known.model,
         messages=messages,
-        tools=tools,
+        tools=left,
         sampling=Sampling(
             temperature=known.temperature,
             top_p=known.top_p,

@@ -15,7 +15,7 @@ import msgspec
 from silva.models.gateway.dialects.chat.history import DEVELOPER, ROLES
 from silva.models.gateway.dialects.dialect import Malformed
 from silva.models.gateway.dialects.images import Images, of_url
-from silva.models.gateway.dialects.reading import Name, join
+from silva.models.gateway.dialects.reading import Name, join, named
 from silva.models.gateway.dialects.responses.offered import SHELL
 from silva.tree import Message, Part, TextPart, ThinkingPart, ToolCall
 
@@ -57,9 +57,9 @@ class _Item(msgspec.Struct):
 
 Input = str | list[_Item]
 
-_TEXTS = ("input_text", "output_text", "text", "reasoning_text", "summary_text")
+TEXTS = ("input_text", "output_text", "text", "reasoning_text", "summary_text")
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
-_OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
+OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 
 T = TypeVar("T")
 
@@ -106,7 +106,9 @@ def messages_of(written: Input, images: Images) -> tuple[Message, ...]:
 
     for place, item in enumerate(written):
         field = f"input[{place}]"
-        kind = item.type or ("message" if item.role is not None else "item_reference")
+        kind = item.type
+        if kind is None:
+            kind = "message" if item.role is not None else "item_reference"
         if kind == "message" and item.role == "assistant":
             if turn.spoke or turn.calls:
                 following = turn.next()
@@ -137,8 +139,10 @@ def _other(item: _Item, kind: str, field: str, images: Images) -> Message:
             )
         name = DEVELOPER if item.role == DEVELOPER else None
         return Message(role=role, parts=tuple(_parts(item.content, f"{field}.content", images)), name=name)
-    if kind in _OUTPUTS:
-        answered = item.call_id or (item.id if kind == "local_shell_call_output" else None)
+    if kind in OUTPUTS:
+        answered = item.call_id
+        if answered is None and kind == "local_shell_call_output" and item.id is not None:
+            answered = named(item.id, f"{field}.id")
         parts = tuple(_parts(_given(item.output, f"{field}.output"), f"{field}.output", images))
         return Message(role="tool", parts=parts, tool_call_id=_given(answered, f"{field}.call_id"))
     if kind == "item_reference":
@@ -176,7 +180,7 @@ def _parts(content: str | list[_Part] | None, field: str, images: Images) -> lis
     parts: list[Part] = []
     for place, part in enumerate(content or ()):
         here = join(field, f"[{place}]")
-        if part.type in _TEXTS or part.type == "refusal":
+        if part.type in TEXTS or part.type == "refusal":
             text = part.refusal if part.type == "refusal" else part.text
             if text := _given(text, f"{here}.{'refusal' if part.type == 'refusal' else 'text'}"):
                 parts.append(TextPart(text=text))

@@ -80,9 +80,12 @@ class Offered(msgspec.Struct, frozen=True):
     written: tuple[Any, ...] = ()
 
 
-_decode_tools = msgspec.json.Decoder(list[_Tool] | None).decode
+Tools = list[_Tool] | None
+Choice = str | _Choice | None
+
+_decode_tools = msgspec.json.Decoder(Tools).decode
 _decode_written = msgspec.json.Decoder(tuple[Any, ...] | None).decode
-_decode_choice = msgspec.json.Decoder(str | _Choice | None).decode
+_decode_choice = msgspec.json.Decoder(Choice).decode
 
 
 def _read(data: bytes) -> Offered:

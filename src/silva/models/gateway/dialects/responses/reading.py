@@ -18,6 +18,7 @@ from silva.models.gateway.dialects.reading import (
     Top,
     decoded,
     fields,
+    one,
     passed_on,
     plain,
 )
@@ -49,7 +50,9 @@ class _Text(msgspec.Struct):
     verbosity: str | None = None
 
 
-class _Body(msgspec.Struct):
+class Body(msgspec.Struct):
+    """The members of a body that are read together."""
+
     model: Name
     stream: bool | None = None
     instructions: str | None = None
@@ -73,6 +76,7 @@ class _Body(msgspec.Struct):
     max_tool_calls: int | None = None
     conversation: Any = None
     prompt: Any = None
+    n: int | None = None
 
 
 _OURS = frozenset(
@@ -95,10 +99,10 @@ _OURS = frozenset(
 
 _REPEATED = ("instructions", "metadata", "store", "truncation", "parallel_tool_calls", "previous_response_id")
 
-_KNOWN = frozenset(_Body.__struct_fields__) | _OURS
+_KNOWN = frozenset(Body.__struct_fields__) | _OURS
 
 _decode_input = msgspec.json.Decoder(Input).decode
-_decode_body = msgspec.json.Decoder(_Body).decode
+_decode_body = msgspec.json.Decoder(Body).decode
 _decode_any = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
@@ -162,16 +166,17 @@ def read(body: bytes) -> Asked:
     )
 
 
-def _refuse(known: _Body) -> None:
+def _refuse(known: Body) -> None:
     if known.background:
         raise Malformed("replies are not made in the background here: leave it out", "background")
     if known.conversation is not None:
         raise Malformed("conversations are not kept here: send previous_response_id or all items", "conversation")
     if known.prompt is not None:
         raise Malformed("prompt templates are not kept here: send instructions and input", "prompt")
+    one(known.n)
 
 
-def _translated(known: _Body) -> Json:
+def _translated(known: Body) -> Json:
     extra: Json = {}
     if known.parallel_tool_calls is not None:
         extra["parallel_tool_calls"] = known.parallel_tool_calls
