@@ -1,5 +1,4 @@
-"""A tiny policy, an environment that untrained replies differ in, a gateway before a model server: what the tests of
-whole online runs are made of."""
+"""A tiny policy, a run of it, a gateway before a model server: what the tests of whole online runs are made of."""
 
 from __future__ import annotations
 
@@ -14,37 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from vowels import VOWELS
 
 TOKEN = "admin-token-of-the-tests"
-ENVIRONMENT = '''
-from silva.envs.protocol import Capabilities, Evaluation, Observation
-from silva.tree import Task, user
-
-
-class Vowels:
-    """Rewards vowels, so that the replies of an untrained policy differ in what they are worth."""
-
-    capabilities = Capabilities()
-
-    @classmethod
-    def tasks(cls, split="train"):
-        return [Task(id=f"vowels/{n}", env="vowels", instruction=f"Say {n}.", split=split) for n in range(6)]
-
-    async def reset(self, task, seed):
-        return Observation(messages=(user(task.instruction),))
-
-    async def step(self, action):
-        text = action.text
-        self.score = sum(letter in "aeiou" for letter in text) / max(1, len(text))
-        return Observation(messages=(), done=True)
-
-    async def evaluate(self):
-        return Evaluation(score=self.score, success=self.score > 0.5)
-'''
 
 
 def write_home(folder: Path, loud: float = 1.0) -> Path:
-    """The environment, and a policy in `tiny`. `loud` multiplies its embeddings: above 1 it is sure of what it says."""
+    """A policy in `tiny`. `loud` multiplies its embeddings: above 1 it is sure of what it says."""
     from safetensors.numpy import load_file, save_file
 
     from silva.models.tiny import Shape, write_tiny
@@ -60,7 +35,6 @@ def write_home(folder: Path, loud: float = 1.0) -> Path:
             if "embed_tokens" in name or "lm_head" in name:
                 tensors[name] = (tensors[name] * loud).astype(tensors[name].dtype)
         save_file(tensors, file, metadata={"format": "pt"})
-    (folder / "vowels.py").write_text(ENVIRONMENT)
     return folder
 
 
@@ -78,7 +52,7 @@ def settings(home: Path, output: Path, **fields: Any) -> Path:
         "threads": 1,
         "serve": {"threads": 1},
         "rollout": {
-            "env": f"{home / 'vowels.py'}:Vowels",
+            "env": f"{VOWELS}:Vowels",
             "lake": str(output.parent / "lake"),
             "pool": 6,
             "tasks": {"split": "train"},

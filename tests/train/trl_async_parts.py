@@ -10,38 +10,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from vowels import VOWELS
+
 from silva.train.online.config import OnlineConfig
 from silva.train.sample import Sample
-
-ENVIRONMENT = '''
-from silva.envs.protocol import Capabilities, Evaluation, Observation
-from silva.tree import Task, user
-
-
-class Vowels:
-    """Two turns; rewards vowels, so that the replies of an untrained policy differ in what they are worth."""
-
-    capabilities = Capabilities()
-
-    @classmethod
-    def tasks(cls, split="train"):
-        return [Task(id=f"vowels/{n}", env="vowels", instruction=f"Say {n}.", split=split) for n in range(6)]
-
-    async def reset(self, task, seed):
-        self.said = ""
-        self.turns = 0
-        return Observation(messages=(user(task.instruction),))
-
-    async def step(self, action):
-        self.said += action.text
-        self.turns += 1
-        return Observation(messages=() if self.turns > 1 else (user("Say 0."),), done=self.turns > 1)
-
-    async def evaluate(self):
-        score = sum(letter in "aeiou" for letter in self.said) / max(1, len(self.said))
-        return Evaluation(score=score, success=score > 0.5)
-'''
-
 
 VLLM_PYTHON = "SILVA_VLLM_PYTHON"
 """Names the interpreter of an environment that has vLLM; Silva's own where it is not set."""
@@ -67,14 +39,13 @@ def gpu_and_vllm() -> bool:
 
 
 def home(folder: Path, size: dict[str, int] = SMALL) -> Path:
-    """A folder with `tiny`, a llama of some thousand parameters with a chat template, and `vowels.py`."""
+    """A folder with `tiny`, a llama of some thousand parameters with a chat template."""
     from silva.models.tiny import Shape, write_tiny
     from silva.tree import assistant, user
 
     shape = Shape.model_validate(size)
     heard = [((user(f"Say {n}."), assistant("aeiou, and sometimes y")), ()) for n in range(6)]
     write_tiny(folder / "tiny", heard, shape, seed=1)
-    (folder / "vowels.py").write_text(ENVIRONMENT)
     return folder
 
 
@@ -93,7 +64,7 @@ def settings(home: Path, output: Path, **fields: Any) -> dict[str, Any]:
         "threads": 1,
         "serve": {"threads": 1},
         "rollout": {
-            "env": f"{home / 'vowels.py'}:Vowels",
+            "env": f"{VOWELS}:VowelsTwice",
             "lake": str(output.parent / "lake"),
             "pool": 8,
             "tasks": {"split": "train"},
