@@ -54,6 +54,7 @@ class Response:
         Raises:
             BrokenError, NotHttpError: it did not come to its end.
         """
+        self._connection.resume()  # much may have come before anybody read
         while not self.whole:
             await self._more()
         return b"".join(self._chunks)

@@ -1,0 +1,62 @@
+"""Posting over plain TCP: answers that come faster than they are read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from yarl import URL
+
+from silva.models.plain import MOST_BUFFERED, Plain
+
+LONG = bytes(range(256)) * (MOST_BUFFERED // 64)
+"""Four times what may wait to be read."""
+
+
+@asynccontextmanager
+async def answering(body: bytes) -> AsyncIterator[Plain]:
+    """A server that answers every request with the body."""
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
+                await reader.readexactly(length)
+                writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    plain = Plain(URL(f"http://{host}:{port}/v1"))
+    try:
+        yield plain
+    finally:
+        plain.close()
+        server.close()
+
+
+@pytest.mark.parametrize("late", [0.0, 0.3])
+async def test_a_long_answer_is_read_whole_however_late_it_is_asked_for(late: float) -> None:
+    async with answering(LONG) as plain, asyncio.timeout(30):
+        for _ in range(3):  # over one connection
+            response = await plain.post(b"{}", {})
+            await asyncio.sleep(late)
+            assert await response.read() == LONG
+            response.close()
+
+
+@pytest.mark.parametrize("late", [0.0, 0.05])
+async def test_a_long_answer_is_read_piece_by_piece_at_the_readers_pace(late: float) -> None:
+    async with answering(LONG) as plain, asyncio.timeout(30):
+        for _ in range(2):
+            response = await plain.post(b"{}", {})
+            found = b""
+            while piece := await response.readany():
+                found += piece
+                await asyncio.sleep(late)
+            assert found == LONG
+            response.close()
