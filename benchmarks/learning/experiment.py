@@ -61,7 +61,6 @@ class Experiment:
         self.lake = folder / "lake"
         self.learn, self.held_out = setting.tasks()
         random.Random(seed).shuffle(self.learn)
-        self._samples = 0
 
     def play(
         self, run: str, tasks: Sequence[Task], group: int = 1, hooks: Hooks | None = None, **more: Any
@@ -168,7 +167,7 @@ class Experiment:
             return student.after(name, trained)
         shutil.rmtree(self.folder / name, ignore_errors=True)
         file = self.folder / f"{name}.samples"
-        write_samples(file, list(samples))
+        write_samples(file, list(samples), force=True)  # there already where an earlier run was cut off
         steps = max(2, round(epochs * (groups or len(samples)) / batch))
         config = TrainConfig.model_validate(
             {
