@@ -27,6 +27,7 @@ BENCHMARKS = (
     "exact",
     "gateway",
     "gateway_swap",
+    "gateway_hostile",
     "samples",
     "branching",
     "guidance",

@@ -6,7 +6,7 @@ import contextlib
 import secrets
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import yaml
@@ -41,29 +41,39 @@ class Silva:
     @contextlib.contextmanager
     def start(self, backend: str, scratch: Path) -> Iterator[Running]:
         """`silva gateway` on a fresh lake, with one run opened."""
-        admin = secrets.token_urlsafe(24)
-        route = {
-            "backends": [
-                {"provider": "static", "url": f"{backend}/v1", "kind": "chat", "model": "scripted", "ids": True}
-            ]
-        }
-        config = {
-            "listen": {"port": 0, "admin_token_env": "BENCH_ADMIN_TOKEN"},
-            "lake": str(scratch / "lake"),
-            "models": {"scripted": route},
-        }
-        (scratch / "gateway.yaml").write_text(yaml.safe_dump(config))
-        with process(list(COMMAND), scratch, environment={"BENCH_ADMIN_TOKEN": admin}) as started:
-            base = _base_url(started, scratch / "gateway.log")
-            opened = call(f"{base}/admin/runs", {"run": RUN}, admin)
+        with gateway(backend, scratch) as (pid, open_run):
+            rollout = open_run(RUN)
             clients: list[str] = []
 
             def endpoints(count: int) -> list[Endpoint]:
                 made = [f"client-{len(clients) + number}" for number in range(count)]
                 clients.extend(made)
-                return [Endpoint(f"{base}/r/{RUN}/{one}/v1", opened["token"]) for one in made]
+                return [rollout(one) for one in made]
 
-            yield Running(started.pid, endpoints, lambda wanted: _kept(scratch / "lake"))
+            yield Running(pid, endpoints, lambda wanted: _kept(scratch / "lake"))
+
+
+@contextlib.contextmanager
+def gateway(backend: str, scratch: Path) -> Iterator[tuple[int, Callable[[str], Callable[[str], Endpoint]]]]:
+    """`silva gateway` on a fresh lake: its process id, and what opens a run, whose rollouts are endpoints."""
+    admin = secrets.token_urlsafe(24)
+    route = {
+        "backends": [{"provider": "static", "url": f"{backend}/v1", "kind": "chat", "model": "scripted", "ids": True}]
+    }
+    config = {
+        "listen": {"port": 0, "admin_token_env": "BENCH_ADMIN_TOKEN"},
+        "lake": str(scratch / "lake"),
+        "models": {"scripted": route},
+    }
+    (scratch / "gateway.yaml").write_text(yaml.safe_dump(config))
+    with process(list(COMMAND), scratch, environment={"BENCH_ADMIN_TOKEN": admin}) as started:
+        base = _base_url(started, scratch / "gateway.log")
+
+        def open_run(run: str) -> Callable[[str], Endpoint]:
+            opened = call(f"{base}/admin/runs", {"run": run}, admin)
+            return lambda rollout: Endpoint(f"{base}/r/{run}/{rollout}/v1", opened["token"])
+
+        yield started.pid, open_run
 
 
 def _base_url(started: subprocess.Popen[bytes], log: Path) -> str:

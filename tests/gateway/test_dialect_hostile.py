@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from silva.models.gateway.dialects import Anthropic, Asked, Chat, Malformed, Responses, Stamp, content_key
 from silva.models.gateway.dialects.dialect import Dialect
+from silva.models.gateway.dialects.reading import OURS_ELSEWHERE
 from silva.models.model import Completion, Delta
 from silva.tree import ToolCall, assistant
 
@@ -150,6 +151,16 @@ def test_a_tools_schema_may_say_whatever_else_it_likes(
     assert asked is not None and asked.tools[0].parameters == schema
 
 
+def as_said_in(dialect: Dialect, data: bytes) -> bytes:
+    """The body in a dialect's own words: `"said":<…>` is what the user says, `"most"` how long the reply may be."""
+    if dialect.name == "responses":
+        return (
+            data.replace(b"said", b"input").replace(b"<", b"").replace(b">", b"").replace(b"most", b"max_output_tokens")
+        )
+    data = data.replace(b"said", b"messages").replace(b"most", b"max_tokens")
+    return data.replace(b"<", b'[{"role":"user","content":').replace(b">", b"}]")
+
+
 @each
 @pytest.mark.parametrize(
     "data",
@@ -163,30 +174,26 @@ def test_a_tools_schema_may_say_whatever_else_it_likes(
         b"\xef\xbb\xbf{}",
         b"{} {}",
         b'{"model":"m"}',
-        b'{"model":"m","messages":[],"input":[]}',
-        b'{"model":"m\\u0000","messages":[{"role":"user","content":"x"}],"input":"x","max_tokens":1}',
-        b'{"model":"","messages":[{"role":"user","content":"x"}],"input":"x","max_tokens":1}',
-        b'{"model":"m","messages":[{"role":"user","content":"\\ud800"}],"input":"\\ud800","max_tokens":1}',
-        b'{"model":"m","messages":[{"role":"user","content":"\xed\xa0\x80"}],"input":"\xed\xa0\x80","max_tokens":1}',
-        b'{"model":"m","messages":[{"role":"user","content":"a\x00"}],"input":"a\x00","max_tokens":1}',
-        b'{"model":"m","messages":[{"role":"user","content":"x"}],"input":"x","max_tokens":1,"min_p":NaN}',
-        b'{"model":"m","messages":[{"role":"user","content":"x"}],"input":"x","max_tokens":1,"min_p":1e999}',
-        b'{"model":"m","messages":[{"role":"user","content":"x"}],"input":"x","max_tokens":1,"k":"\xff"}',
-        b'{"model":"m","messages":[{"role":"user","content":"x"}],"input":"x","max_tokens":1,"k":' + b"9" * 30 + b"}",
-        b'{"model":"m","messages":[{"role":"user","content":"x"}],"input":"x","max_tokens":1,"k":' + DEEP + b"}",
-        b'{"model":"m","messages":[{"role":"user","content":"x"}],"input":"x","max_tokens":1,"k":'
-        + b"[" * 300
-        + b"]" * 300
-        + b"}",
-        b'{"model":"m","messages":' + DEEP + b',"input":' + DEEP + b',"max_tokens":1}',
-        b'{"model":"m","messages":[{"role":"user","content":"x"}],"input":"x","max_tokens":' + b"9" * 5000 + b"}",
-        b'{"model":"m","messages":[{"role":"user","content":"x"}],"input":"x","max_output_tokens":0,"max_tokens":0}',
+        b'{"model":"m","said":[],"most":1}',
+        b'{"model":"m\\u0000","said":<"x">,"most":1}',
+        b'{"model":"","said":<"x">,"most":1}',
+        b'{"model":"m","said":<"\\ud800">,"most":1}',
+        b'{"model":"m","said":<"\xed\xa0\x80">,"most":1}',
+        b'{"model":"m","said":<"a\x00">,"most":1}',
+        b'{"model":"m","said":<"x">,"most":1,"min_p":NaN}',
+        b'{"model":"m","said":<"x">,"most":1,"min_p":1e999}',
+        b'{"model":"m","said":<"x">,"most":1,"k":"\xff"}',
+        b'{"model":"m","said":<"x">,"most":1,"k":' + b"9" * 30 + b"}",
+        b'{"model":"m","said":<"x">,"most":1,"k":' + DEEP + b"}",
+        b'{"model":"m","said":<"x">,"most":1,"k":' + b"[" * 300 + b"]" * 300 + b"}",
+        b'{"model":"m","said":' + DEEP + b',"most":1}',
+        b'{"model":"m","said":<"x">,"most":' + b"9" * 5000 + b"}",
+        b'{"model":"m","said":<"x">,"most":0}',
     ],
 )
 def test_what_is_no_request_is_refused(dialect: Dialect, body: dict[str, Any], data: bytes) -> None:
-    if dialect.name == "responses":
-        data = data.replace(b'"max_tokens":9', b'"max_output_tokens":9')
-    assert survives(dialect, data) is None
+    assert survives(dialect, as_said_in(dialect, b'{"model":"m","said":<"x">,"most":1}')) is not None
+    assert survives(dialect, as_said_in(dialect, data)) is None
 
 
 @each
@@ -383,5 +390,28 @@ def test_random_json_is_read_or_refused(
     dialect: Dialect, body: dict[str, Any], value: Any, messages: Any, tools: Any
 ) -> None:
     survives(dialect, json.dumps(value).encode())
-    start = {"model": "m", "max_tokens": 3, "messages": messages, "input": messages, "tools": tools}
+    said = {"input": messages} if dialect.name == "responses" else {"max_tokens": 3, "messages": messages}
+    start = {"model": "m", "tools": tools, **said}
     survives(dialect, json.dumps(start | value if isinstance(value, dict) else start).encode())
+
+
+OWN = {
+    "chat": {"function_call", "functions", "logprobs", "max_completion_tokens", "max_tokens", "messages", "stop"},
+    "responses": {"input", "instructions", "max_output_tokens", "prompt"},
+    "anthropic": {"max_tokens", "messages", "stop_sequences", "system"},
+}
+
+
+@each
+def test_what_the_gateway_says_to_a_backend_nobody_says_in_the_words_of_another_api(
+    dialect: Dialect, body: dict[str, Any]
+) -> None:
+    foreign = OURS_ELSEWHERE - OWN[dialect.name] - {"n", "return_token_ids", "stream_options"}
+    assert foreign and not foreign & body.keys()
+    for name in foreign:
+        with pytest.raises(Malformed, match="no such field") as refused:
+            dialect.decode(json.dumps(body | {name: [7]}).encode())
+        assert refused.value.field == name
+        assert dialect.decode(json.dumps(body | {name: None}).encode()) == dialect.decode(json.dumps(body).encode())
+    everything = dialect.decode(json.dumps(body).encode()).sampling.extra
+    assert not OURS_ELSEWHERE & everything.keys()

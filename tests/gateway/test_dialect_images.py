@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from dialect_bodies import HELLO, items, said
@@ -43,6 +44,6 @@ def test_a_repeated_set_of_tools_is_one_object(dialect: Dialect) -> None:
     tool = {"name": "f", "type": "custom", "input_schema": {}, "description": "of " + dialect.name}
     if dialect.name == "chat":
         tool = {"type": "function", "function": {"name": "f"}}
-    body = {"model": "m", "max_tokens": 1, "messages": HELLO, "input": "x", "tools": [tool]}
-    data = json.dumps(body).encode()
+    said: dict[str, Any] = {"input": "x"} if dialect.name == "responses" else {"max_tokens": 1, "messages": HELLO}
+    data = json.dumps({"model": "m", "tools": [tool], **said}).encode()
     assert dialect.decode(data).tools is dialect.decode(data).tools

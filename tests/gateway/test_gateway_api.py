@@ -35,7 +35,7 @@ def _asked_in_every_way(operation: Any, key: str) -> Any:
     """A property: whatever the document allows, the answer is one it tells of."""
     checks = CHECKS[1:] if operation.path == "/readyz" else CHECKS
 
-    @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), database=None)
     @given(case=operation.as_strategy())
     def ask(case: Any) -> None:
         case.call_and_validate(headers={"Authorization": f"Bearer {key}"}, checks=checks, timeout=20)

@@ -183,3 +183,90 @@ async def test_sums_of_fractions_leave_nothing_behind() -> None:
         reserve.give_back(stake)
     reserve.take(Stake(usd=0.5))
     assert reserve.fits(Stake(usd=0.5), Usage()) and not reserve.fits(Stake(usd=0.51), Usage())
+
+
+def until_settled(gateway: Any) -> dict[str, Any]:
+    """What the run has spent, once nothing of it is in flight."""
+    deadline = time.monotonic() + 10
+    while gateway.admin("GET", "runs/run").json()["in_flight"] and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert gateway.admin("GET", "runs/run").json()["in_flight"] == 0
+    return spent(gateway)
+
+
+@pytest.mark.parametrize("route", ROUTES)
+def test_a_client_that_leaves_has_its_run_charged(scripted: Any, serve: Any, route: str) -> None:
+    gateway = serve(scripted(latency=5.0), route={"price": {"input": 0, "output": 1e6}})
+    token = gateway.open_run(budget={"requests": 2})
+    for rollout in ("first", "second"):
+        url = f"{gateway.where}/r/run/{rollout}/v1/{route}"
+        with pytest.raises(requests.Timeout):
+            body = {**ROUTES[route], "max_tokens": 16} if route != "responses" else ROUTES[route]
+            requests.post(url, json=body, headers={"Authorization": f"Bearer {token}"}, timeout=0.4)
+        booked = until_settled(gateway)
+    reply = 2 * (FIRST_REPLY if route == "responses" else 16)
+    assert booked["abandoned"] == 2 and booked["requests"] == 0
+    assert booked["completion_tokens"] == booked["usd"] == booked["broken_off"]["usd"] == reply
+    assert booked["prompt_tokens"] == booked["broken_off"]["prompt_tokens"] > 0
+    assert gateway.post(f"/r/run/third/v1/{route}", token, ROUTES[route]).status_code == 402
+
+
+def test_a_stream_that_is_left_costs_what_had_come_of_it(scripted: Any, serve: Any) -> None:
+    slow = {"kind": "slow_stream", "pause": 0.2, "every": 1}
+    gateway = serve(scripted(otherwise={"text": "word " * 400}, faults=[slow]))
+    token = gateway.open_run()
+    url = f"{gateway.where}/r/run/main/v1/chat/completions"
+    headers = {"Authorization": f"Bearer {token}"}
+    with gateway.http.post(url, json={**ASKED, "stream": True}, headers=headers, stream=True, timeout=30) as answer:
+        next(answer.iter_content(16))
+    booked = until_settled(gateway)
+    assert 0 < booked["broken_off"]["completion_tokens"] < 400
+
+
+def test_what_was_broken_off_counts_after_a_restart_and_beside_real_replies(scripted: Any, serve: Any) -> None:
+    model = scripted(latency=1.0)
+    gateway = serve(model)
+    token = gateway.open_run(budget={"tokens": 10**6})
+    url = f"{gateway.where}/r/run/main/v1/chat/completions"
+    with pytest.raises(requests.Timeout):
+        requests.post(url, json=ASKED, headers={"Authorization": f"Bearer {token}"}, timeout=0.3)
+    until_settled(gateway)
+    assert gateway.chat(token, ASKED).ok
+    before = spent(gateway)
+    gateway.stop()
+    gateway = serve(model, lake=gateway.lake)
+    assert spent(gateway) == before | {"refused": 0}
+    assert before["broken_off"]["prompt_tokens"] and before["abandoned"] == 1
+    assert gateway.chat(token, ASKED).ok
+    assert gateway.admin("POST", "runs", {"run": "run", "again": True}).status_code == 201
+    assert spent(gateway)["broken_off"] == before["broken_off"]
+
+
+def test_a_backend_that_stalls_is_paid_for(scripted: Any, serve: Any) -> None:
+    route = {"attempts": 2, "retry_ratio": 2.0, "silence_seconds": 0.3}
+    stalling = [scripted(faults=[{"kind": "hang", "every": 1}]) for _ in range(2)]
+    gateway = serve(*stalling, route=route)
+    assert gateway.chat(gateway.open_run(), ASKED).status_code == 504
+    assert spent(gateway)["broken_off"]["completion_tokens"] == 2 * FIRST_REPLY
+    assert spent(gateway)["abandoned"] == 0
+
+
+def test_a_call_broken_off_after_its_run_was_opened_again_brings_no_old_token_back(scripted: Any, serve: Any) -> None:
+    model = scripted(latency=1.0)
+    gateway = serve(model)
+    old = gateway.open_run()
+    url = f"{gateway.where}/r/run/main/v1/chat/completions"
+    with ThreadPoolExecutor(1) as pool:
+        left = pool.submit(
+            lambda: requests.post(url, json=ASKED, headers={"Authorization": f"Bearer {old}"}, timeout=0.6)
+        )
+        while not gateway.admin("GET", "runs/run").json()["in_flight"]:
+            time.sleep(0.01)
+        new = gateway.open_run("run", again=True)
+        with pytest.raises(requests.Timeout):
+            left.result()
+    time.sleep(0.2)
+    gateway.stop()
+    gateway = serve(model, lake=gateway.lake)
+    assert gateway.chat(old, ASKED).status_code == 401
+    assert gateway.chat(new, ASKED).ok

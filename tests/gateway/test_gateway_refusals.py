@@ -34,7 +34,8 @@ def test_who_has_no_good_token_learns_nothing(scripted: Any, serve: Any, route: 
         (b'{"model": "scripted", "messages": "x\xff"}', ""),
         (b"[1]", ""),
         (b'{"model": 3}', ""),
-        (b'{"model": "scripted", "messages": [{"role": "user", "content": "\\ud800"}], "input": "\\ud800"}', ""),
+        (b'{"model": "scripted", "max_tokens": 1, "messages": [{"role": "user", "content": "\\ud800"}]}', ""),
+        (b'{"model": "scripted", "input": "\\ud800"}', ""),
     ],
 )
 def test_a_malformed_body_is_told_in_the_clients_dialect(
@@ -113,6 +114,57 @@ def test_what_is_too_large_is_refused_before_it_is_read(scripted: Any, serve: An
     )
     assert answer.status_code == 413 and "513 tools" in message_of(answer, route)
     assert gateway.post(path_to(route), token, ROUTES[route]).ok
+
+
+@each_dialect
+def test_a_body_of_countless_values_is_refused_before_it_is_read_and_long_ones_of_few_are_taken(
+    scripted: Any, serve: Any, route: str
+) -> None:
+    model = scripted()
+    gateway = serve(model, limits={"values": 1000})
+    token = gateway.open_run()
+    for hostile in (
+        {**ROUTES[route], "unknown": [[1]] * 200_000},
+        {**ROUTES[route], **{f"k{n}": 1 for n in range(30_000)}},
+        with_messages(route, 10_000),
+        {**ROUTES[route], "tools": [tool_of(route, f"t{n}") for n in range(9_000)]},
+    ):
+        answer = gateway.post(path_to(route), token, hostile)
+        assert answer.status_code == 413 and "more than 1000 values" in message_of(answer, route)
+    assert model.requests == 0
+    said = '{"a": [1, 2]}, ' * 40_000
+    field = {"input": said} if route == "responses" else {"messages": [{"role": "user", "content": said}]}
+    assert gateway.post(path_to(route), token, {**ROUTES[route], **field}).ok
+
+
+def test_large_requests_of_one_run_follow_one_another_whatever_becomes_of_each(scripted: Any, serve: Any) -> None:
+    model = scripted()
+    gateway = serve(model)
+    token = gateway.open_run()
+    text = "word " * 100_000
+    good = {**ASKED, "messages": [{"role": "user", "content": text}]}
+    headers = {"Authorization": f"Bearer {token}"}
+
+    def leave(place: int) -> None:
+        host, port = gateway.where.removeprefix("http://").split(":")
+        head = f"POST {path_to('chat/completions', rollout=f'gone{place}')} HTTP/1.1\r\nHost: x\r\n"
+        body = b'{"model": "scripted", "messages": [{"role": "user", "content": "%b"}]}' % text.encode()
+        with socket.create_connection((host, int(port)), timeout=30) as connection:
+            head += f"Authorization: Bearer {token}\r\nContent-Length: {len(body)}\r\n\r\n"
+            connection.sendall(head.encode() + body)
+
+    def send(place: int) -> int:
+        if place % 4 == 3:
+            leave(place)
+            return 0
+        bodies: list[Any] = [good, {**good, "messages": 7, "k": text}, {**good, "k": [[1]] * 100_000}]
+        url = gateway.where + path_to("chat/completions", rollout=f"r{place}")
+        return requests.post(url, json=bodies[place % 4], headers=headers, timeout=60).status_code
+
+    with ThreadPoolExecutor(12) as pool:
+        assert list(pool.map(send, range(24))) == [200, 400, 413, 0] * 6
+    assert gateway.chat(token, ASKED).ok
+    assert gateway.admin("GET", "runs/run").json()["in_flight"] == 0
 
 
 def test_ten_thousand_messages_are_taken_where_they_are_allowed(scripted: Any, serve: Any) -> None:

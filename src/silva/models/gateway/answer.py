@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections.abc import Callable
 from random import Random
 
 import msgspec
@@ -20,6 +21,7 @@ from silva.models.gateway.problem import Problem
 from silva.models.gateway.runs import RunAccount
 from silva.models.gateway.session import Answer, Session
 from silva.models.gateway.spoken import ANTHROPIC
+from silva.models.gateway.structure import values
 from silva.models.gateway.turn import Turn
 from silva.models.model import Completion, Delta
 from silva.models.serving.exchange import Exchange
@@ -31,6 +33,8 @@ IDEMPOTENCY = b"idempotency-key"
 PATIENCE = (b"x-stainless-read-timeout", b"x-stainless-timeout")
 """How long the SDKs will wait, in seconds."""
 CAPTURE = b"x-silva-capture"
+LARGE = 256 << 10
+"""Bytes from which a body is weighed before it is read."""
 
 
 class Answering:
@@ -50,7 +54,7 @@ class Answering:
         Raises:
             Problem: nothing of an answer was sent; one that breaks off later says so in its own stream.
         """
-        asked = self._decoded(dialect, body)
+        asked = await self._read(exchange, dialect.decode, account, body)
         route = self._gateway.route(asked.model)
         if self._gateway.keeper.failure is not None:
             await self._gateway.keeper.ready()  # before the session is looked up: recovery makes them all anew
@@ -71,7 +75,7 @@ class Answering:
                 return
         turn = Turn(account, session, route, asked, request=request, reply=reply.id, dialect=dialect.name)
         task = asyncio.current_task()
-        exchange.on_leave(None if task is None else lambda: _leave(exchange, session, turn, task))
+        exchange.on_leave(None if task is None else lambda: _leave(exchange, task, turn))
         session.in_flight[request] = waiting = asyncio.get_running_loop().create_future()
         seconds = _patience(exchange, route.deadline)
         try:
@@ -86,6 +90,8 @@ class Answering:
         finally:
             exchange.on_leave(None)
             turn.end()
+            if turn.broken_off:
+                self._gateway.note_spent(account)
             session.in_flight.pop(request, None)
             self._gateway.conversations.rest(session)
             if not waiting.done():
@@ -134,23 +140,45 @@ class Answering:
             traceparent = exchange.header(b"traceparent")
             spans.turn(turn.asked, turn.session, outcome, turn.reply, now - passed, now, traceparent)
 
-    async def count(self, body: bytes) -> bytes:
+    async def count(self, exchange: Exchange, account: RunAccount, body: bytes) -> bytes:
         """How many tokens a conversation has for a model: exactly where its tokenizer is here.
 
         Raises:
             Problem: the body is malformed, the model unknown, or its tokenizer not here.
         """
-        try:
-            asked = ANTHROPIC.decode_count(body)
-        except Malformed as error:
-            raise Problem("malformed", str(error), error.field) from error
+        asked = await self._read(exchange, ANTHROPIC.decode_count, account, body)
         return msgspec.json.encode(
             {"input_tokens": self._gateway.route(asked.model).count(asked.messages, asked.tools)}
         )
 
-    def _decoded(self, dialect: Dialect, body: bytes) -> Asked:
+    async def _read(
+        self, exchange: Exchange, decode: Callable[[bytes], Asked], account: RunAccount, body: bytes
+    ) -> Asked:
+        """Read a body. Large ones of one run are read one after another, and others have the loop for as long as each
+        took; who hung up before is not read at all."""
+        if len(body) <= LARGE:
+            return self._decoded(decode, body)
+        task = asyncio.current_task()
+        exchange.on_leave(None if task is None else lambda: _leave(exchange, task))
         try:
-            asked = dialect.decode(body)
+            async with account.large:
+                await self._weighed(body)
+                began = time.perf_counter()
+                try:
+                    return self._decoded(decode, body)
+                finally:
+                    await asyncio.sleep(time.perf_counter() - began)
+        finally:
+            exchange.on_leave(None)
+
+    async def _weighed(self, body: bytes) -> None:
+        most = self._limits.values
+        if await asyncio.to_thread(values, body, most) > most:
+            raise Problem("too_large", f"the body holds more than {most} values; this gateway takes no more")
+
+    def _decoded(self, decode: Callable[[bytes], Asked], body: bytes) -> Asked:
+        try:
+            asked = decode(body)
         except Malformed as error:
             raise Problem("malformed", str(error), error.field) from error
         self._within(asked)
@@ -229,12 +257,13 @@ async def _joined(session: Session, request: str) -> Answer | None:
     return None if under_way.cancelled() else under_way.result()
 
 
-def _leave(exchange: Exchange, session: Session, turn: Turn, task: asyncio.Task[object]) -> None:
-    """The client hung up: stop asking. A turn that is kept already, or on its way to disk, will be given to a client
-    that asks the same again."""
+def _leave(exchange: Exchange, task: asyncio.Task[object], turn: Turn | None = None) -> None:
+    """The client hung up: stop reading, or asking. A turn that is kept already, or on its way to disk, will be given to
+    a client that asks the same again."""
     exchange.left = True
-    session.undelivered.add(turn.request)
-    if not turn.kept:
+    if turn is not None:
+        turn.session.undelivered.add(turn.request)
+    if turn is None or not turn.kept:
         task.cancel()
 
 

@@ -139,7 +139,7 @@ class GatewayApp:
                     raise Problem("not_found", f"{method} is not answered here: use POST")
                 body = await self._body(exchange)
                 if tail == "messages/count_tokens":
-                    await exchange.send(200, await self.answering.count(body))
+                    await exchange.send(200, await self.answering.count(exchange, account, body))
                 else:
                     await self.answering.answer(exchange, dialect, account, rollout, tail, body)
             elif method == "GET" and (tail == "models" or tail.startswith("models/")):

@@ -175,7 +175,8 @@ class Route(Section):
 
 
 class Budget(Section):
-    """What one run may spend in all; None: no bound. A run at its bound gets an error in its own dialect."""
+    """What one run may spend in all; None: no bound. A run at its bound gets an error in its own dialect. Calls that
+    came to no end count by estimate, and as requests where their client left."""
 
     usd: float | None = Field(default=None, gt=0)
     tokens: int | None = Field(default=None, gt=0)
@@ -197,9 +198,11 @@ class Limits(Section):
     """What a stranger may send, and how much may wait. `waiting`: requests waiting for a backend, over all runs;
     `wait_seconds`: how long one may wait before it is told to come again; `conversations_mb`: what conversations take
     in memory, roughly, before unused rollouts and old conversations are let go (the lake has all of them; one that goes
-    on is read again)."""
+    on is read again). `values`: how many there may be in the lists and objects of one body, where it is a large one;
+    five thousand messages with a call each have half as many."""
 
     body_mb: float = Field(default=32.0, gt=0)
+    values: int = Field(default=100_000, ge=1)
     messages: int = Field(default=5000, ge=1)
     tools: int = Field(default=512, ge=1)
     waiting: int = Field(default=4096, ge=0)

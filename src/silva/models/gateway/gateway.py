@@ -93,6 +93,7 @@ class Gateway:
         """Stop the backends that were started here. Runs stay open, but for those in `closing`: a gateway that starts
         again on this lake goes on with them."""
         await self.routes.stop()
+        await self.keeper.noted()
         try:
             for run in self.closing:
                 await self.close_run(run)
@@ -126,8 +127,9 @@ class Gateway:
                 raise Problem("conflict", f"run {name} is already in the lake: choose another name, or open it again")
             known = await self.account(name)
             account.spent, account.requests = known.spent, known.requests
+            account.broken_off, account.abandoned = known.broken_off, known.abandoned
             account.stored_trees, account.stored = known.stored_trees, known.stored
-            account.run = msgspec.structs.replace(account.run, started=known.run.started)
+            account.run = msgspec.structs.replace(account.standing(), started=known.run.started)
         try:
             await self.keeper.keep([account.run])
         except StoreError as error:
@@ -171,6 +173,13 @@ class Gateway:
         if account is None or not is_token_of(account, token):
             raise Problem("auth", "this token is not good for this run: use the one given when the run was opened")
         return account
+
+    def note_spent(self, account: RunAccount) -> None:
+        """Have what broken-off calls cost stand in the lake: no turn tells of it when the gateway starts again."""
+        opened_again = self.accounts.get(account.id) is not account  # the record is the other account's now
+        if self._resumes and not account.run.finished and not opened_again:
+            account.run = account.standing()
+            self.keeper.note(account.run)
 
     async def close_run(self, name: str, status: str = "finished") -> RunAccount:
         """End a run: every rollout that was not ended gets its trajectory.

@@ -39,6 +39,7 @@ class Keeper:
         self._reopen = reopen
         self._tried = 0.0
         self._recovering: asyncio.Task[None] | None = None
+        self._notes: set[asyncio.Task[None]] = set()
         self.batch = Batch(lambda records: self.lake.submit_encoded(records))
         self.recovered: Callable[[], None] = lambda: None
 
@@ -66,6 +67,16 @@ class Keeper:
             SchemaError: a record that cannot be written.
         """
         await self.settled(self.submit([encode(record) for record in records]))
+
+    def note(self, record: AnyRecord) -> None:
+        """Have a record written that nobody waits for."""
+        task = asyncio.create_task(self._note(record))
+        self._notes.add(task)
+        task.add_done_callback(self._notes.discard)
+
+    async def noted(self) -> None:
+        """Return once every note is written, or could not be."""
+        await asyncio.gather(*self._notes)
 
     async def keep_blob(self, data: bytes, media_type: str) -> None:
         """Return once the bytes are durable.
@@ -117,6 +128,12 @@ class Keeper:
     async def trajectories(self, run: str) -> list[Trajectory]:
         """The stored trajectories of a run."""
         return await asyncio.to_thread(lambda: self.lake.trajectories(run_id=run))
+
+    async def _note(self, record: AnyRecord) -> None:
+        try:
+            await self.keep([record])
+        except StoreError as error:
+            log.warning("%s %s is not kept: %s", type(record).__name__.lower(), record.id, error)
 
     def _failed(self, error: StoreError) -> None:
         if self.failure is None:

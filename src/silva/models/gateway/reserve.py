@@ -48,12 +48,38 @@ def stake_of(asked: Asked, size: int, before: int, mean: float | None, usd: Call
         mean: tokens the replies of its run had so far, on average; None where there was none.
         usd: the price of its route.
     """
+    prompt = _prompt(asked, size, before)
+    most = asked.sampling.max_tokens
+    reply = _reply(mean) if most is None else most
+    return Stake(tokens=prompt + reply, usd=usd(Usage(prompt_tokens=prompt, completion_tokens=reply)))
+
+
+def broken_off(asked: Asked, size: int, before: int, mean: float | None, said: int) -> Usage:
+    """What a call has used, as well as can be told, that was put to a model and did not come to its end. Nobody says,
+    but providers bill it all the same.
+
+    Args:
+        asked: the request.
+        size: as for `stake_of`.
+        before: as for `stake_of`.
+        mean: as for `stake_of`.
+        said: characters that had come of its reply; 0: it is taken to be a usual one.
+    """
+    reply = said // BYTES_PER_TOKEN + 1 if said else _reply(mean)
+    most = asked.sampling.max_tokens
+    return Usage(
+        prompt_tokens=_prompt(asked, size, before), completion_tokens=reply if most is None else min(reply, most)
+    )
+
+
+def _prompt(asked: Asked, size: int, before: int) -> int:
     for _, data in asked.images.values():
         size -= len(data) * 4 // 3  # as base64
-    prompt = before + len(asked.images) * PICTURE + max(size, 0) // BYTES_PER_TOKEN + 1
-    most = asked.sampling.max_tokens
-    reply = math.ceil(FIRST_REPLY if mean is None else mean) if most is None else most
-    return Stake(tokens=prompt + reply, usd=usd(Usage(prompt_tokens=prompt, completion_tokens=reply)))
+    return before + len(asked.images) * PICTURE + max(size, 0) // BYTES_PER_TOKEN + 1
+
+
+def _reply(mean: float | None) -> int:
+    return math.ceil(FIRST_REPLY if mean is None else mean)
 
 
 class Reserve:

@@ -8,6 +8,7 @@ token they have.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import hmac
 import re
@@ -47,19 +48,24 @@ class RunTerms(Record, frozen=True, kw_only=True):
 
 
 class RunAccount:
-    """One open run: its terms and what it has spent. `requests` counts answered ones, `refused` the others, `lost` the
-    answered ones that were not kept. `stored_trees` are those the lake holds and memory may not, `stored` the
-    trajectories it has. `bounded`: what a request costs can reach a bound, so that each that enters needs a stake."""
+    """One open run: its terms and what it has spent. `requests` counts answered ones, `abandoned` those whose client
+    left while a model was at them, `refused` the others, `lost` the answered ones that were not kept. `broken_off`:
+    what of `spent` is an estimate, for calls that came to no end. `stored_trees` are those the lake holds and memory
+    may not, `stored` the trajectories it has. `large` is held while one of its large requests is read. `bounded`: what
+    a request costs can reach a bound, so that each that enters needs a stake."""
 
     def __init__(self, run: Run, terms: RunTerms, spent: Usage = NO_USAGE, requests: int = 0) -> None:
         self.run = run
         self.terms = terms
         self.spent = spent
         self.requests = requests
+        self.broken_off = NO_USAGE
+        self.abandoned = 0
         self.refused = 0
         self.lost = 0
         self.in_flight = 0
         self.token = b""
+        self.large = asyncio.Lock()
         self.stored_trees: set[str] = set()
         self.stored: set[str] = set()
         self.bounded = terms.usd is not None or terms.tokens is not None
@@ -78,7 +84,9 @@ class RunAccount:
     @property
     def mean_reply(self) -> float | None:
         """How many tokens a reply had so far, on average."""
-        return self.spent.completion_tokens / self.requests if self.requests else None
+        if not self.requests:
+            return None
+        return (self.spent.completion_tokens - self.broken_off.completion_tokens) / self.requests
 
     def enter(self, now: float, stake: Stake = NO_STAKE) -> bool:
         """Let one request in that may cost as much as `stake`; False: not yet, it has to `wait`.
@@ -124,9 +132,21 @@ class RunAccount:
         self.requests += 1
         self._settled(stake)
 
+    def charge_broken_off(self, usage: Usage, abandoned: bool) -> None:
+        """Book a call that a model was at work on and that came to no end. `abandoned`: because its client left."""
+        self.spent = self.spent + usage
+        self.broken_off = self.broken_off + usage
+        self.abandoned += abandoned
+
+    def restore(self, summary: Json) -> None:
+        """Take over what no turn tells of, from the summary of an earlier account of this run."""
+        self.broken_off = msgspec.convert(summary.get("broken_off", {}), Usage)
+        self.spent = self.spent + self.broken_off
+        self.abandoned = int(summary.get("abandoned", 0))
+
     def leave(self, stake: Stake | None) -> None:
-        """The request that entered is done, one way or the other. `stake`: one that was not answered costs nothing;
-        None where it was charged."""
+        """The request that entered is done, one way or the other. `stake`: what was set aside and is free again; None
+        where it was charged."""
         self.in_flight -= 1
         if stake is not None:
             self._settled(stake)
@@ -135,13 +155,19 @@ class RunAccount:
         """What it has done, for its record and the admin routes."""
         return {
             "requests": self.requests,
+            "abandoned": self.abandoned,
             "refused": self.refused,
             "lost": self.lost,
             "prompt_tokens": self.spent.prompt_tokens,
             "completion_tokens": self.spent.completion_tokens,
             "cached_tokens": self.spent.cached_tokens,
             "usd": self.spent.usd,
+            "broken_off": msgspec.to_builtins(self.broken_off),
         }
+
+    def standing(self) -> Run:
+        """The run's record as it stands."""
+        return msgspec.structs.replace(self.run, summary=self.summary())
 
     def closed(self, status: str) -> Run:
         """The run's last record."""
@@ -167,8 +193,9 @@ class RunAccount:
             return self._overdrawn(f"{self.spent.usd:.4f} of {terms.usd:g} US dollars")
         if terms.tokens is not None and used >= terms.tokens:
             return self._overdrawn(f"{used} of {terms.tokens} tokens")
-        if terms.requests is not None and self.requests + self._reserve.in_flight >= terms.requests:
-            return self._overdrawn(f"{self.requests} of {terms.requests} requests")
+        taken = self.requests + self.abandoned
+        if terms.requests is not None and taken + self._reserve.in_flight >= terms.requests:
+            return self._overdrawn(f"{taken} of {terms.requests} requests")
         return None
 
     def _overdrawn(self, what: str) -> Refusal:
@@ -223,9 +250,11 @@ def known_run(run: Run, spent: Usage, requests: int) -> RunAccount | None:
     if not isinstance(given, dict):
         return None
     try:
-        return RunAccount(run, msgspec.convert(given, RunTerms), spent, requests)
+        account = RunAccount(run, msgspec.convert(given, RunTerms), spent, requests)
+        account.restore(run.summary)
     except msgspec.ValidationError:
         return None
+    return account
 
 
 def run_of(token: str) -> str:

@@ -3,6 +3,7 @@
 Asked ─▶ begin: a turn of the rollout, a stake in the run's budget (in line where others have it) ─▶ … ─▶ end
    └─▶ take: place on the tree ─▶ lease a backend ─▶ model (again on another, while nothing was streamed)
              ─▶ charged ─▶ nodes ─▶ durable ─▶ Completion
+             └ broken off ─▶ charged by estimate
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from silva.models.errors import ModelError
 from silva.models.gateway.dialects.dialect import Asked
 from silva.models.gateway.keeper import Keeper
 from silva.models.gateway.problem import Problem, of_model
-from silva.models.gateway.reserve import NO_STAKE, Stake, stake_of
+from silva.models.gateway.reserve import NO_STAKE, Stake, broken_off, stake_of
 from silva.models.gateway.routes import RouteState
 from silva.models.gateway.routing.admission import Refused
 from silva.models.gateway.routing.backend import Backend
@@ -39,7 +40,8 @@ Ready = Callable[[Completion], None]
 
 class Turn:
     """A turn in the making. `request` is the digest of what was asked, `reply` the id its reply will have, `dialect`
-    its API; `earlier` are the bytes of pictures that the conversation holds and the request did not bring along."""
+    its API; `earlier` are the bytes of pictures that the conversation holds and the request did not bring along;
+    `broken_off` says that a model was asked and did not come to its end."""
 
     def __init__(
         self,
@@ -64,6 +66,9 @@ class Turn:
         self.kept = False
         self.waited = 0.0
         self.backend = ""
+        self.broken_off = False
+        self._size = 0
+        self._said = 0
         self._streamed = False
         self._counts = False
         self._entered = False
@@ -80,6 +85,7 @@ class Turn:
             Problem: the rollout has taken its turns, or the run takes no more.
         """
         session, account = self.session, self.account
+        self._size = size
         most = session.most_turns
         if most is not None and session.turns + session.under_way >= most:
             raise Problem("budget", f"this rollout has taken its {most} turns")
@@ -87,8 +93,7 @@ class Turn:
         self._counts = True
         stake = NO_STAKE
         if account.bounded:
-            before = session.tokens_until(self.asked.previous) if self.asked.previous else 0
-            self._stake = stake = stake_of(self.asked, size, before, account.mean_reply, self.route.usd)
+            self._stake = stake = stake_of(self.asked, size, self._before(), account.mean_reply, self.route.usd)
         if not account.enter(time.time(), stake):
             await account.wait(stake, seconds)
             self.waited = time.perf_counter() - self.began
@@ -175,6 +180,7 @@ class Turn:
 
     async def _ask(self, lease: Lease, request: Request, place: Place, emit: Emit | None) -> Completion:
         began = time.monotonic()
+        upstream = None
         try:
             upstream = await self.route.upstream(lease)
             if emit is None:
@@ -186,6 +192,12 @@ class Turn:
                 lease.end()  # the client was in a hurry, or what is left of its time was short: no fault of the backend
             else:
                 lease.failed(error)
+            if self._streamed or error.kind == "timeout":
+                self._break_off(abandoned=False)
+            raise
+        except asyncio.CancelledError:
+            if upstream is not None:
+                self._break_off(abandoned=True)
             raise
         seconds = time.monotonic() - began
         told = "" if upstream.version else completion.policy_version
@@ -210,6 +222,7 @@ class Turn:
                 if delta.completion is not None:
                     return delta.completion
                 self._streamed = True
+                self._said += len(delta.text) + len(delta.thinking) + sum(len(c.arguments) for c in delta.tool_calls)
                 await emit(delta)
         raise ModelError("garbage", f"backend {self.backend}: the stream ended without its end", transient=True)
 
@@ -266,6 +279,17 @@ class Turn:
     def _charge(self, usage: Usage) -> None:
         stake, self._stake = self._stake, None
         self.account.charge(usage, stake or NO_STAKE)
+
+    def _break_off(self, *, abandoned: bool) -> None:
+        """Book a call that came to no end. Its stake stays: what is tried next needs it."""
+        self.broken_off = True
+        usage = broken_off(self.asked, self._size, self._before(), self.account.mean_reply, self._said)
+        usage = msgspec.structs.replace(usage, usd=self.route.usd(usage))
+        self.account.charge_broken_off(usage, abandoned)
+
+    def _before(self) -> int:
+        """Tokens of a conversation that this goes on from and did not bring along."""
+        return self.session.tokens_until(self.asked.previous) if self.asked.previous else 0
 
     def _counted(self) -> None:
         """It is among the session's turns, or never will be."""

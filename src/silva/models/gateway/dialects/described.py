@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from silva.models.gateway.dialects import images
-from silva.models.gateway.dialects.reading import LONGEST_NAME
+from silva.models.gateway.dialects.reading import LONGEST_NAME, OURS_ELSEWHERE
 from silva.models.gateway.dialects.schema import TYPES
 from silva.tree import Json
 
@@ -71,6 +71,12 @@ class Book:
         names = {name: _short(name) for name in found}
         self.roots: list[Json] = [self._written(schema, names) for schema in schemas]
         self.components: Json = {prefix + names[name]: self._written(schema, names) for name, schema in found.items()}
+
+    def body(self, *needed: str, **fixed: Json) -> Json:
+        """The whole body: its variant, in which nothing stands that is ours in another API."""
+        variant = self.variant("Body", *needed, **fixed)
+        variant["properties"] = dict.fromkeys(sorted(OURS_ELSEWHERE), NULL) | variant["properties"]
+        return variant
 
     def ref(self, name: str) -> Json:
         """Where a component is found."""

@@ -2,7 +2,7 @@
 
     body ─▶ fields: {name: raw JSON} ─┬▶ messages, tools ─▶ decoded(its decoder)
                                        ├▶ the small known ones together ─▶ decoded
-                                       └▶ those nobody knows ─▶ passed_on ─▶ Sampling.extra
+                                       └▶ those nobody knows ─▶ ours elsewhere? refused │ passed_on ─▶ extra
 
 NUL characters are refused in names and ids and kept in text, where tool output may hold them.
 """
@@ -36,6 +36,39 @@ Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 DEEPEST = 100
 """Levels that values which are passed on may nest."""
 
+OURS_ELSEWHERE = frozenset(
+    {
+        "best_of",
+        "echo",
+        "function_call",
+        "functions",
+        "input",
+        "input_embeds",
+        "input_ids",
+        "instructions",
+        "logprobs",
+        "max_completion_tokens",
+        "max_new_tokens",
+        "max_output_tokens",
+        "max_tokens",
+        "messages",
+        "n",
+        "prompt",
+        "prompt_embeds",
+        "prompt_token_ids",
+        "return_token_ids",
+        "sampling_params",
+        "stop",
+        "stop_sequences",
+        "stream_options",
+        "system",
+        "truncate_prompt_tokens",
+    }
+)
+"""What other APIs call the things that the gateway itself says to a backend: the conversation, how many replies, how
+long they may be. A client of an API that has no such field would get past the gateway with it."""
+
+_LEAST, _MOST = -(2**63), 2**63 - 1
 _KEPT_TOOLS = 64 << 10
 
 T = TypeVar("T")
@@ -117,33 +150,54 @@ def passed_on(members: dict[str, msgspec.Raw], names: Iterable[str]) -> Json:
     """The named members as plain values.
 
     Raises:
-        Malformed: one holds what no other reader of JSON or msgpack would take.
+        Malformed: one is of `OURS_ELSEWHERE` and not null, or holds what no other reader of JSON or msgpack would take.
     """
     found: Json = {}
     for name in names:
+        if name in OURS_ELSEWHERE:
+            if bytes(members[name]) != b"null":
+                raise Malformed("this API has no such field, and the gateway does not pass it on", name)
+            continue
         found[name] = plain(decoded(_any, members[name], name), name)
     return found
 
 
-def plain(value: Any, field: str, level: int = 0) -> Any:
+def plain(value: Any, field: str) -> Any:
     """The value itself, once sure that it can be written again.
 
     Raises:
         Malformed: an integer beyond 64 bits, or nested too deep.
     """
+    layer: list[Any] = [value]  # names are made once something is wrong: they cost more than all the rest
+    for _ in range(DEEPEST):
+        if any(isinstance(item, int) and not _LEAST <= item <= _MOST for item in layer):
+            break
+        layer = [
+            inner
+            for item in layer
+            if isinstance(item, dict | list)
+            for inner in (cast("Json", item).values() if isinstance(item, dict) else cast("list[Any]", item))
+        ]
+        if not layer:
+            return value
+    _fault(value, field, 0)
+    return value
+
+
+def _fault(value: Any, field: str, level: int) -> None:
+    """Find the place of what cannot be written again, if there is such."""
     if isinstance(value, dict):
-        for key, item in cast("dict[str, Any]", value).items():
+        for key, item in cast("Json", value).items():
             if isinstance(item, dict | list | int):
-                plain(item, f"{field}.{key}" if level < 4 else field, level + 1)
+                _fault(item, f"{field}.{key}" if level < 4 else field, level + 1)
     elif isinstance(value, list):
         for place, item in enumerate(cast("list[Any]", value)):
             if isinstance(item, dict | list | int):
-                plain(item, f"{field}[{place}]" if level < 4 else field, level + 1)
-    elif isinstance(value, int) and not -(2**63) <= value < 2**63:
+                _fault(item, f"{field}[{place}]" if level < 4 else field, level + 1)
+    elif isinstance(value, int) and not _LEAST <= value <= _MOST:
         raise Malformed("this integer is out of range", field)
     if level > DEEPEST:
         raise Malformed("this is nested too deep", field)
-    return value
 
 
 def distinct(tools: tuple[Tool, ...], field: str) -> tuple[Tool, ...]:

@@ -74,8 +74,7 @@ def _book() -> Book:
     book.add("Format", book.variant("Format", "schema", type=const("json_schema")))
     book.add(
         "Body",
-        book.variant(
-            "Body",
+        book.body(
             "messages",
             messages=messages | {"minItems": 1},
             system=either(TEXT, listed(system), NULL),

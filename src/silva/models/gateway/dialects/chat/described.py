@@ -30,8 +30,7 @@ def described() -> Described:
     _, messages, tools, functions, _ = book.roots
     _history(book)
     choice = _offered(book)
-    request = book.variant(
-        "Body",
+    request = book.body(
         "messages",
         messages=messages | {"minItems": 1},
         tools=tools,

@@ -36,14 +36,14 @@ def described() -> Described:
         book.variant("ReadingFormat", type=const("text", "json_object")),
         book.variant("ReadingFormat", "name", "schema", type=const("json_schema")),
     )
-    body = book.variant(
-        "Body",
+    body = book.body(
         input=written,
         tools=tools,
         tool_choice=choice,
         background=optional(const(False)),
         conversation=NULL,
         prompt=NULL,
+        stream_options={},
         n=optional(const(1)),
     )
     something: Json = {"minLength": 1, "type": "string"}
