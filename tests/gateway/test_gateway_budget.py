@@ -12,6 +12,7 @@ import requests
 
 from silva.models.gateway.dialects.dialect import Asked
 from silva.models.gateway.reserve import FIRST_REPLY, PICTURE, Reserve, Stake, stake_of
+from silva.models.gateway.session import Rollout
 from silva.models.model import Sampling
 from silva.tree import Usage
 
@@ -31,6 +32,14 @@ def at_once(gateway: Any, token: str, count: int, body: dict[str, Any], route: s
     with ThreadPoolExecutor(count) as pool:
         paths = [f"/r/run/r{place}/v1/{route}" for place in range(count)]
         return sorted(answer.status_code for answer in pool.map(lambda path: gateway.post(path, token, body), paths))
+
+
+def bounded(gateway: Any, turns: int) -> str:
+    """The token of a run whose rollout `main` may take so many turns."""
+    token = gateway.open_run()
+    rollout = Rollout(run_id="run", name="main", task_id="gateway/main", most_turns=turns)
+    gateway.gateway.open_rollout(gateway.gateway.accounts["run"], rollout)
+    return token
 
 
 def spent(gateway: Any) -> dict[str, Any]:
@@ -90,11 +99,10 @@ def test_what_fails_gives_back_what_was_set_aside(scripted: Any, serve: Any) -> 
 def test_a_rollouts_turns_are_counted_while_they_are_made(scripted: Any, serve: Any, route: str) -> None:
     model = scripted(latency=0.2)
     gateway = serve(model)
-    token = gateway.open_run()
+    token = bounded(gateway, 4)
     path = f"/r/run/main/v1/{route}"
     assert gateway.post(path, token, ROUTES[route]).ok
     (session,) = gateway.gateway.sessions
-    session.most_turns = 4
     with ThreadPoolExecutor(10) as pool:
         answers = list(pool.map(lambda _: gateway.post(path, token, ROUTES[route]), range(10)))
     assert sorted(answer.status_code for answer in answers) == [200] * 3 + [402] * 7
@@ -103,10 +111,9 @@ def test_a_rollouts_turns_are_counted_while_they_are_made(scripted: Any, serve: 
 
 def test_turns_that_fail_are_no_turns(scripted: Any, serve: Any) -> None:
     gateway = serve(scripted(faults=[{"kind": "garbage", "every": 2}]), route={"attempts": 1})
-    token = gateway.open_run()
+    token = bounded(gateway, 2)
     assert gateway.chat(token, ASKED).status_code in (200, 502)
     (session,) = gateway.gateway.sessions
-    session.most_turns = 2
     statuses = [gateway.chat(token, ASKED).status_code for _ in range(8)]
     assert session.turns == 2 and statuses[-1] == 402 and 502 in statuses
 

@@ -14,6 +14,7 @@ import pytest
 
 from silva.errors import UnreachableError, UsageError
 from silva.lake import Lake
+from silva.models.gateway import conversations
 from silva.rollout import RolloutConfig, run_rollout
 from silva.sandbox import Level, level
 from silva.tree import Tree
@@ -142,6 +143,22 @@ async def test_turns_of_a_program_are_bounded(files: Path) -> None:
     failure = result.trajectories[0].outcome.failure
     assert failure is not None and failure.boundary == "budget"
     assert result.trajectories[0].turns == 1
+
+
+@pytest.mark.parametrize(("most", "turns"), [(None, 2), (1, 1)])
+async def test_what_was_let_go_of_while_programs_computed_counts_all_the_same(
+    files: Path, monkeypatch: pytest.MonkeyPatch, most: int | None, turns: int
+) -> None:
+    monkeypatch.setattr(conversations, "MOST_SESSIONS", 1)  # each call makes the others' sessions go
+    budget = {} if most is None else {"turns": most}
+    result = await run_rollout(
+        config(files, f"{sys.executable} {files / 'agent.py'} {{prompt}}", group=3, budget=budget)
+    )
+    assert [t.turns for t in result.trajectories] == [turns] * 3
+    assert [bool(t.outcome.success) for t in result.trajectories] == [most is None] * 3
+    with Lake.open(files / "lake", mode="read") as lake:
+        walks = [lake.walk(trajectory) for trajectory in result.trajectories]
+    assert [len(walk) for walk in walks] == [2 * turns] * 3
 
 
 async def test_a_program_sees_the_variables_it_was_given_and_no_others(

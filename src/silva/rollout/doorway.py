@@ -1,7 +1,9 @@
 """The doorway: a gateway on this run's lake, for agents that are programs and find their model over the wire.
 
 model spec ─▶ an endpoint ─▶ one route that answers to every name ─▶ gateway on loopback, in this event loop
-episode ─▶ open(slot) ─▶ variables for the program … calls become nodes … ─▶ close(slot) ─▶ session
+episode ─▶ enter(slot) ─▶ variables for the program … calls become nodes … ─▶ session ─▶ leave
+
+A session is asked for when it is needed: one whose program computes for long may be let go meanwhile, and is read again.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ class Doorway:
         self._model = model
         self._agent = agent
 
-    async def enter(self, slot: Slot, turns: int | None) -> tuple[Session, dict[str, str]]:
-        """A session for one attempt, and the variables its program needs. `turns` bounds its calls."""
+    def enter(self, slot: Slot, turns: int | None) -> tuple[Rollout, dict[str, str]]:
+        """A rollout for one attempt, and the variables its program needs. `turns` bounds its calls."""
         rollout = Rollout(
             run_id=self._account.id,
             name=f"{digest(slot.task.id)[:16]}-{slot.name}",
@@ -56,16 +58,19 @@ class Doorway:
             attempt=slot.attempt,
             seed=slot.seed,
             agent=self._agent,
+            most_turns=turns,
         )
         self._gateway.open_rollout(self._account, rollout)
-        session = await self._gateway.session(self._account, rollout.name)
-        session.most_turns = turns
         variables = program_variables(self._where, self._key, self._account.id, rollout.name)
-        return session, {**variables, "SILVA_MODEL": self._model, "SILVA_ROLLOUT": rollout.name}
+        return rollout, {**variables, "SILVA_MODEL": self._model, "SILVA_ROLLOUT": rollout.name}
 
-    def leave(self, session: Session) -> None:
+    async def session(self, rollout: Rollout) -> Session:
+        """What the attempt has said to its model so far."""
+        return await self._gateway.session(self._account, rollout.name)
+
+    def leave(self, rollout: Rollout) -> None:
         """The attempt has ended."""
-        self._gateway.dismiss(session)
+        self._gateway.dismiss(rollout)
 
 
 class _Server(uvicorn.Server):

@@ -22,7 +22,7 @@ from typing import Any
 
 from silva.envs import EnvError
 from silva.envs.protocol import Observation
-from silva.models.gateway.session import Session
+from silva.models.gateway.session import Rollout, Session
 from silva.redact import redact
 from silva.rollout.config import RolloutConfig
 from silva.rollout.doorway import Doorway
@@ -62,27 +62,28 @@ class ProgramEpisode:
     async def run(self, lease: Any) -> Trajectory:
         """Play the episode in the environment that `lease` gives; what the program said to its model is in the lake."""
         started = time.time()
-        session, variables = await self._doorway.enter(self._slot, self._config.budget.turns)
+        rollout, variables = self._doorway.enter(self._slot, self._config.budget.turns)
         try:
             try:
                 async with asyncio.timeout(self._config.deadlines.episode), lease as env:
-                    outcome = await self._play(env, session, variables)
+                    outcome = await self._play(env, rollout, variables)
             except TimeoutError:
                 seconds = self._config.deadlines.episode
                 outcome = failed(Boundary.BUDGET, "budget.episode_time", f"episode took longer than {seconds:g} s")
             except EnvError as error:
                 outcome = Outcome(status=Status.FAILED, failure=error.failure())
             failure = outcome.failure
+            session = await self._doorway.session(rollout)
             return session.trajectory(
                 outcome,
                 started_at=started,
-                attributes={"rollout": session.rollout.name, "leaves": session.leaves, **self._facts()},
+                attributes={"rollout": rollout.name, "leaves": session.leaves, **self._facts()},
                 superseded=bool(failure and failure.retryable and self._slot.attempt < self._config.retries),
             )
         finally:
-            self._doorway.leave(session)
+            self._doorway.leave(rollout)
 
-    async def _play(self, env: Any, session: Session, variables: dict[str, str]) -> Outcome:
+    async def _play(self, env: Any, rollout: Rollout, variables: dict[str, str]) -> Outcome:
         spent = self._overdrawn()
         if spent is not None:
             return Outcome(status=Status.FAILED, failure=spent)
@@ -100,7 +101,7 @@ class ProgramEpisode:
                 ended = await self._start(prompt, folder, {**variables, "SILVA_TURN": str(turn)})
                 self._ended = ended
                 if ended.code != 0:
-                    return _broken(ended, session)
+                    return _broken(ended, await self._doorway.session(rollout))
                 observation = await env.step(assistant(ended.answer))
                 turn += 1
             evaluation = await env.evaluate()

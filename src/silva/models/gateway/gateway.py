@@ -196,7 +196,7 @@ class Gateway:
             if session.turns:
                 await self.end_rollout(account, rollout, Outcome(status=Status.COMPLETED))
             else:
-                self.dismiss(session)
+                self.dismiss(session.rollout)
         before, account.run = account.run, account.closed(status)  # nobody comes in from now on
         try:
             await self._write([account.run], f"the end of run {name}")
@@ -262,12 +262,12 @@ class Gateway:
             given["lost"] = session.lost
         trajectory = session.trajectory(outcome, attributes=given)
         await self._write([trajectory], f"the trajectory of rollout {name}")
-        self.dismiss(session)
+        self.dismiss(session.rollout)
         return trajectory
 
-    def dismiss(self, session: Session) -> None:
-        """Let a session go whose trajectory somebody else writes."""
-        key = (session.rollout.run_id, session.rollout.name)
+    def dismiss(self, rollout: Rollout) -> None:
+        """Let a rollout go whose trajectory somebody else writes."""
+        key = (rollout.run_id, rollout.name)
         self.conversations.let_go(key)
         self._rollouts.pop(key, None)
 

@@ -44,7 +44,8 @@ MOST_LEAVES = 1000
 
 
 class Rollout(Record, frozen=True, kw_only=True):
-    """Which rollout a session is: its run and name, and its place among the rollouts of its task."""
+    """Which rollout a session is: its run and name, and its place among the rollouts of its task. `most_turns` bounds its
+    calls for as long as this gateway knows the rollout."""
 
     run_id: str
     name: str
@@ -54,6 +55,7 @@ class Rollout(Record, frozen=True, kw_only=True):
     attempt: int = 0
     seed: int = 0
     agent: str = ""
+    most_turns: int | None = None
 
     @property
     def slot(self) -> str:
@@ -139,7 +141,6 @@ class Session:
         """The node sampled last, and the root of its walk."""
         self.lost = 0
         self.stale = False
-        self.most_turns: int | None = None
         self.under_way = 0
         """Turns begun that are not among `turns` yet."""
         self.problem: Problem | None = None

@@ -86,7 +86,7 @@ class Turn:
         """
         session, account = self.session, self.account
         self._size = size
-        most = session.most_turns
+        most = session.rollout.most_turns
         if most is not None and session.turns + session.under_way >= most:
             raise Problem("budget", f"this rollout has taken its {most} turns")
         session.under_way += 1
