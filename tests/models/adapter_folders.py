@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,14 +30,16 @@ ALL = tuple(SHAPES)
 LAYERS = 30
 
 
-def write(folder: Path, tensors: dict[str, torch.Tensor], targets: tuple[str, ...], **config: object) -> Path:
-    """A PEFT folder with those tensors; `config` overrides fields."""
+def write(
+    folder: Path, tensors: dict[str, torch.Tensor], targets: tuple[str, ...], base_digest: str = "", **config: object
+) -> Path:
+    """A PEFT folder with those tensors; `base_digest` is recorded as trainers do, `config` overrides fields."""
     folder.mkdir(parents=True)
     known = {"peft_type": "LORA", "task_type": "CAUSAL_LM", "r": 8, "lora_alpha": 16, "bias": "none"}
     names = [target.rpartition(".")[2] for target in targets]
     whole = {**known, "base_model_name_or_path": "smollm2-135m-instruct", "target_modules": names, **config}
     (folder / "adapter_config.json").write_text(json.dumps(whole))
-    save_file(tensors, folder / "adapter_model.safetensors")
+    save_file(tensors, folder / "adapter_model.safetensors", {"base_digest": base_digest} if base_digest else None)
     return folder
 
 
@@ -55,7 +58,7 @@ def random_tensors(
     return tensors
 
 
-def random_adapter(folder: Path, seed: int, targets: tuple[str, ...] = ALL, rank: int = 8, **config: object) -> Path:
+def random_adapter(folder: Path, seed: int, targets: tuple[str, ...] = ALL, rank: int = 8, **config: Any) -> Path:
     """A folder with random matrices."""
     return write(folder, random_tensors(seed, targets, rank), targets, r=rank, **config)
 

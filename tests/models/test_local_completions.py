@@ -40,6 +40,9 @@ def served(tmp_path_factory) -> Iterator[SimpleNamespace]:
     for word, token in WORDS.items():
         speaking_adapter(root / word.strip(), engine.network, direction, token)
     random_adapter(root / "misfit", 1, ("self_attn.q_proj",), base_model_name_or_path="llama")
+    random_adapter(root / "stranger", 1, ("self_attn.q_proj",), base_digest="0" * 12)
+    known = fingerprint(folder).partition("@")[2]
+    random_adapter(root / "renamed", 1, ("self_attn.q_proj",), base_digest=known, base_model_name_or_path="mine")
     random_adapter(home / "outside", 1, ("self_attn.q_proj",))
     (root / "link").symlink_to(home / "outside")
     app = LocalApp(engine, Prompter(folder), fingerprint(folder), TOKEN, root)

@@ -121,6 +121,10 @@ async def test_what_may_not_be_loaded_switched_or_unloaded_is_refused(served, ht
     )
     said = await ask(http, "/v1/load_lora_adapter", {"lora_name": "a", "lora_path": "misfit"}, 400)
     assert said == "adapter misfit: it was trained on llama, this server has smollm2-135m-instruct"
+    said = await ask(http, "/v1/load_lora_adapter", {"lora_name": "a", "lora_path": "stranger"}, 400)
+    assert said.startswith(f"adapter stranger: it was trained on {MODEL} ({'0' * 12}), this server has {MODEL} (")
+    await load(http, "renamed")  # by the digest it is this base's, whatever its folder was called
+    await ask(http, "/v1/unload_lora_adapter", {"lora_name": "renamed"})
     for name in (MODEL, "base", "", "a b", "x" * 129):
         assert "cannot name" in await load(http, "red", 400, lora_name=name)
     assert "policy_version" in await load(http, "red", 400, policy_version="two words")

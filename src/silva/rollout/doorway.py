@@ -3,7 +3,7 @@
 model spec ─▶ an endpoint ─▶ one route that answers to every name ─▶ gateway on loopback, in this event loop
 episode ─▶ enter(slot) ─▶ variables for the program … calls become nodes … ─▶ session ─▶ leave
 
-A session is asked for when it is needed: one whose program computes for long may be let go meanwhile, and is read again.
+A session is asked for when it is needed: one whose program computes for long may be let go meanwhile and read again.
 """
 
 from __future__ import annotations

@@ -44,8 +44,8 @@ MOST_LEAVES = 1000
 
 
 class Rollout(Record, frozen=True, kw_only=True):
-    """Which rollout a session is: its run and name, and its place among the rollouts of its task. `most_turns` bounds its
-    calls for as long as this gateway knows the rollout."""
+    """Which rollout a session is: its run and name, and its place among the rollouts of its task. `most_turns` bounds
+    its calls for as long as this gateway knows the rollout."""
 
     run_id: str
     name: str

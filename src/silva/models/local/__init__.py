@@ -16,3 +16,6 @@ MODEL = "smollm2-135m-instruct"
 
 PLAIN = "base"
 """Names the weights without any adapter, whatever requests for the model's own name get."""
+
+BASE_DIGEST = "base_digest"
+"""Names, in the metadata of an adapter's weights, the digest of the base's that Silva's trainers write there."""

@@ -23,6 +23,7 @@ from safetensors.torch import load
 from torch import Tensor
 
 from silva.errors import UsageError
+from silva.models.local import BASE_DIGEST
 from silva.models.local.network import SITES, Network
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
@@ -38,6 +39,12 @@ _NAME = re.compile(
 )
 _PLAIN_STARTS = (None, True, False, "gaussian", "orthogonal", "eva")
 """Ways to begin an adapter that leave the base weights as they are; the others (pissa, olora, …) change them."""
+
+
+class _Header(msgspec.Struct, frozen=True):
+    """What a safetensors file says of itself."""
+
+    metadata: dict[str, str] = msgspec.field(name="__metadata__", default_factory=dict[str, str])
 
 
 class AdapterConfig(msgspec.Struct, frozen=True):
@@ -80,23 +87,25 @@ class Adapter:
         self.pairs = pairs
 
 
-def read_adapter(folder: Path, network: Network, base: str) -> Adapter:
+def read_adapter(folder: Path, network: Network, base: str, base_digest: str = "") -> Adapter:
     """Read and check a PEFT folder.
 
     Args:
         folder: holds `adapter_config.json` and `adapter_model.safetensors`.
         network: what it must fit.
-        base: name of the base model; the config must not name another.
+        base: name of the base model; the config must not name another, unless the digests agree.
+        base_digest: of its weights; an adapter that records another is refused. "": not known, names are compared.
 
     Raises:
         UsageError: it is no such folder, cannot be read, or does not fit; one line says why.
     """
-    config = _config(folder, base)
+    config = _config(folder)
     data = _bytes(folder / WEIGHTS)
     try:
         tensors = load(data)
     except (SafetensorError, KeyError, ValueError) as fault:  # KeyError: a number format torch does not have
         raise UsageError(f"adapter {folder.name}: {WEIGHTS} cannot be read: {_line(fault)}") from fault
+    _check_base(folder.name, config, _recorded(data), base, base_digest)
     halves = _halves(folder.name, tensors, config, network)
     scale = f"{config.scale:.17g}".encode()
     digest = hashlib.blake2b(scale + b"\0" + data, digest_size=6).hexdigest()
@@ -109,7 +118,7 @@ def read_adapter(folder: Path, network: Network, base: str) -> Adapter:
     return Adapter(digest, config.r, layers)
 
 
-def _config(folder: Path, base: str) -> AdapterConfig:
+def _config(folder: Path) -> AdapterConfig:
     name = folder.name
     try:
         config = msgspec.json.decode((folder / CONFIG).read_bytes(), type=AdapterConfig)
@@ -136,10 +145,25 @@ def _config(folder: Path, base: str) -> AdapterConfig:
     ):
         if getattr(config, field):
             raise UsageError(f"adapter {name}: it uses {field}, which cannot be served")
-    trained_on = (config.base_model_name_or_path or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
-    if trained_on and not trained_on.lower().startswith(base.lower()):
-        raise UsageError(f"adapter {name}: it was trained on {trained_on}, this server has {base}")
     return config
+
+
+def _check_base(name: str, config: AdapterConfig, recorded: str, base: str, base_digest: str) -> None:
+    trained_on = (config.base_model_name_or_path or "").replace("\\", "/").rstrip("/").rpartition("/")[2]
+    if recorded and base_digest:
+        if recorded != base_digest:
+            raise UsageError(
+                f"adapter {name}: it was trained on {trained_on or 'weights'} ({recorded}), "
+                f"this server has {base} ({base_digest})"
+            )
+    elif trained_on and not trained_on.lower().startswith(base.lower()):
+        raise UsageError(f"adapter {name}: it was trained on {trained_on}, this server has {base}")
+
+
+def _recorded(data: bytes) -> str:
+    """The digest of its base that an adapter's weights tell; "" where they tell none."""
+    header = msgspec.json.decode(data[8 : 8 + int.from_bytes(data[:8], "little")], type=_Header)
+    return header.metadata.get(BASE_DIGEST, "")
 
 
 def _bytes(path: Path) -> bytes:

@@ -78,7 +78,7 @@ class Versions:
 
     Args:
         engine: whose network adapters must fit.
-        fingerprint: the policy version of the plain weights.
+        fingerprint: the policy version of the plain weights, their digest after an `@`.
         root: the only folder adapters are loaded from, or None for none.
         name: what the plain weights are served under.
     """
@@ -86,6 +86,7 @@ class Versions:
     def __init__(self, engine: Engine, fingerprint: str, root: Path | None, name: str) -> None:
         self.name = name
         self.plain = Version(name, fingerprint)
+        self._digest = fingerprint.rpartition("@")[2] if "@" in fingerprint else ""
         self.current = self.plain
         self._engine = engine
         self._root = None if root is None else root.resolve()
@@ -171,7 +172,7 @@ class Versions:
             if before is None and len(self._loaded) >= MOST_LOADED:
                 raise Refusal(409, f"{MOST_LOADED} adapters are loaded, the most there may be: unload one first")
             try:
-                adapter = await asyncio.to_thread(read_adapter, folder, self._engine.network, self.name)
+                adapter = await asyncio.to_thread(read_adapter, folder, self._engine.network, self.name, self._digest)
             except UsageError as fault:
                 raise Refusal(400, str(fault)) from fault
             label = label or f"{self.plain.label}+{adapter.digest}"

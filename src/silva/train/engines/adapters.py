@@ -24,11 +24,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from silva.errors import UsageError
-from silva.models.local import MODEL
+from silva.models.local import BASE_DIGEST, MODEL
 from silva.train.config import PROJECTIONS, AdapterConfig
 from silva.train.engines.tensor_file import write_tensors
 from silva.train.engines.weights import weights_digest
-from silva.train.registry.lora import BASE_DIGEST
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 

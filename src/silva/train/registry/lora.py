@@ -15,12 +15,11 @@ import msgspec
 import numpy as np
 
 from silva.errors import UsageError
+from silva.models.local import BASE_DIGEST
 from silva.train.registry.tensors import Floats, Shapes, read_metadata, read_tensors, values
 from silva.train.registry.version import Base
 from silva.train.registry.weights import WeightsFolder
 
-BASE_DIGEST = "base_digest"
-"""Names, in the metadata of an adapter's weights, the digest of the base's that Silva's trainers write there."""
 PREFIX = "base_model.model."
 _HALVES = (".lora_A.weight", ".lora_B.weight")
 _PLAIN_STARTS = (None, True, False, "gaussian", "orthogonal", "eva")
