@@ -215,6 +215,10 @@ def test_a_client_that_leaves_has_its_run_charged(scripted: Any, serve: Any, rou
     assert booked["abandoned"] == 2 and booked["requests"] == 0
     assert booked["completion_tokens"] == booked["usd"] == booked["broken_off"]["usd"] == reply
     assert booked["prompt_tokens"] == booked["broken_off"]["prompt_tokens"] > 0
+    page = requests.get(f"{gateway.where}/metrics", timeout=10).text
+    assert 'silva_broken_off_total{model="scripted"} 2.0' in page
+    assert f'silva_broken_off_tokens_total{{kind="completion",model="scripted"}} {reply:.1f}' in page
+    assert f'silva_broken_off_cost_dollars_total{{model="scripted"}} {reply:.1f}' in page
     assert gateway.post(f"/r/run/third/v1/{route}", token, ROUTES[route]).status_code == 402
 
 

@@ -90,7 +90,8 @@ class Answering:
         finally:
             exchange.on_leave(None)
             turn.end()
-            if turn.broken_off:
+            if turn.broken_off is not None:
+                self._gateway.metrics.broken_off(route.name, turn.broken_off)
                 self._gateway.note_spent(account)
             session.in_flight.pop(request, None)
             self._gateway.conversations.rest(session)

@@ -14,6 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
 from silva.models.model import Completion
+from silva.tree import Usage
 
 if TYPE_CHECKING:
     from silva.models.gateway.gateway import Gateway
@@ -31,6 +32,15 @@ class Metrics:
         self._refused = Counter("silva_refusals", "Requests refused", ("kind", "dialect"), registry=self._registry)
         self._tokens = Counter("silva_tokens", "Tokens of answered turns", ("model", "kind"), registry=self._registry)
         self._usd = Counter("silva_cost_dollars", "Cost of answered turns", ("model",), registry=self._registry)
+        self._broken_off = Counter(
+            "silva_broken_off", "Turns at which a model did not come to its end", ("model",), registry=self._registry
+        )
+        self._guessed_tokens = Counter(
+            "silva_broken_off_tokens", "Tokens of these, by estimate", ("model", "kind"), registry=self._registry
+        )
+        self._guessed_usd = Counter(
+            "silva_broken_off_cost_dollars", "Cost of these, by estimate", ("model",), registry=self._registry
+        )
         self._seconds = Histogram(
             "silva_turn_seconds", "From request to reply on disk", ("model",), buckets=SECONDS, registry=self._registry
         )
@@ -64,6 +74,13 @@ class Metrics:
             bound[3].inc(usage.usd)
         bound[4].observe(seconds)
         bound[5].observe(max(0.0, seconds - waited - usage.model_seconds))
+
+    def broken_off(self, model: str, usage: Usage) -> None:
+        """A model was asked and did not come to its end; `usage` is an estimate."""
+        self._broken_off.labels(model).inc()
+        self._guessed_tokens.labels(model, "prompt").inc(usage.prompt_tokens)
+        self._guessed_tokens.labels(model, "completion").inc(usage.completion_tokens)
+        self._guessed_usd.labels(model).inc(usage.usd)
 
     def refused(self, dialect: str, kind: str) -> None:
         """A request was refused."""

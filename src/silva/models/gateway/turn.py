@@ -30,7 +30,7 @@ from silva.models.gateway.runs import RunAccount
 from silva.models.gateway.session import Place, Session
 from silva.models.model import Completion, Delta, Request
 from silva.redact import redact
-from silva.tree import SchemaError, Usage, encode
+from silva.tree import NO_USAGE, SchemaError, Usage, encode
 
 Emit = Callable[[Delta], Awaitable[None]]
 """Hands a piece of a streamed reply on to the client."""
@@ -41,7 +41,7 @@ Ready = Callable[[Completion], None]
 class Turn:
     """A turn in the making. `request` is the digest of what was asked, `reply` the id its reply will have, `dialect`
     its API; `earlier` are the bytes of pictures that the conversation holds and the request did not bring along;
-    `broken_off` says that a model was asked and did not come to its end."""
+    `broken_off`: what was booked by estimate for models that were asked and did not come to their end."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class Turn:
         self.kept = False
         self.waited = 0.0
         self.backend = ""
-        self.broken_off = False
+        self.broken_off: Usage | None = None
         self._size = 0
         self._said = 0
         self._streamed = False
@@ -282,9 +282,9 @@ class Turn:
 
     def _break_off(self, *, abandoned: bool) -> None:
         """Book a call that came to no end. Its stake stays: what is tried next needs it."""
-        self.broken_off = True
         usage = broken_off(self.asked, self._size, self._before(), self.account.mean_reply, self._said)
         usage = msgspec.structs.replace(usage, usd=self.route.usd(usage))
+        self.broken_off = (self.broken_off or NO_USAGE) + usage
         self.account.charge_broken_off(usage, abandoned)
 
     def _before(self) -> int:
