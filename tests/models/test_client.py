@@ -69,7 +69,7 @@ async def test_a_stream_says_what_a_whole_reply_says(room) -> None:
     request = Request(messages=(user("count"),), sampling=Sampling(logprobs=True))
     whole = await client.complete(request)
     deltas = [delta async for delta in client.stream(request)]
-    assert len(deltas) > 3
+    assert len(deltas) > 1
     assert "".join(delta.text for delta in deltas) == "one two three four five"
     assert "".join(delta.thinking for delta in deltas) == "hm"
     last = deltas[-1].completion

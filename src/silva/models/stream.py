@@ -1,4 +1,7 @@
-"""A streamed reply: server-sent events split off the bytes, and their pieces put together into one Completion."""
+"""A streamed reply: server-sent events split off the bytes, and their pieces put together into one Completion.
+
+bytes ─▶ the events that came together ─▶ absorbed one by one ─▶ what they add to read, joined ─▶ … ─▶ Completion
+"""
 
 from __future__ import annotations
 
@@ -51,8 +54,8 @@ class Readable(Protocol):
         ...
 
 
-async def events(content: Readable, stop_at: float) -> AsyncIterator[bytes]:
-    """The data of each event, in order; `stop_at` is in the loop's time.
+async def events(content: Readable, stop_at: float) -> AsyncIterator[list[bytes]]:
+    """The data of each event, in order, those that came together in one list; `stop_at` is in the loop's time.
 
     Raises:
         TimeoutError: the deadline passed while waiting for bytes.
@@ -65,8 +68,9 @@ async def events(content: Readable, stop_at: float) -> AsyncIterator[bytes]:
             chunk = await content.readany()
         if not chunk:
             if data:
-                yield b"\n".join(data)
+                yield [b"\n".join(data)]
             return
+        found: list[bytes] = []
         lines = (pending + chunk).split(b"\n")
         pending = lines.pop()
         for line in lines:
@@ -74,8 +78,22 @@ async def events(content: Readable, stop_at: float) -> AsyncIterator[bytes]:
             if line.startswith(b"data:"):
                 data.append(line[5:].removeprefix(b" "))
             elif not line and data:
-                yield b"\n".join(data)
+                found.append(b"\n".join(data))
                 data = []
+        if found:
+            yield found
+
+
+def follows(delta: Delta, last: Delta) -> bool:
+    """Whether a piece can be joined to the one before it: no thoughts after words, nothing that is more than these."""
+    return type(delta) is Delta and type(last) is Delta and not (delta.thinking and last.text)
+
+
+def joined(pieces: list[Delta]) -> Delta:
+    """Thoughts, and words after them, as one piece."""
+    if len(pieces) == 1:
+        return pieces[0]
+    return Delta(text="".join(piece.text for piece in pieces), thinking="".join(piece.thinking for piece in pieces))
 
 
 class Assembly:

@@ -99,14 +99,17 @@ class Transport(Caller):
                     response = await self._sending(path, body, session)
                     if response.status != 200:
                         raise self.failures.of_status(response.status, response.headers, await response.read())
-                async for event in events(response.content, stop_at):
-                    if event == DONE:
-                        ended = True
+                async for found in events(response.content, stop_at):
+                    for event in found:
+                        if event == DONE:
+                            ended = True
+                            break
+                        value = self.read(reader, event)
+                        if value is not None:
+                            handed_on = True
+                            yield value
+                    if ended:
                         break
-                    value = self.read(reader, event)
-                    if value is not None:
-                        handed_on = True
-                        yield value
                 timing.seconds, timing.waited = time.perf_counter() - began, time.perf_counter() - started
                 if ended:
                     return
