@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -14,10 +15,13 @@ Spoil = Callable[[dict[str, Any]], dict[str, Any] | None]
 
 class IdServer:
     """Answers prompts of ids with `say(prompt)`; `spoil` may change what is sent. `asked` holds the bodies received.
-    `cumulative`: SGLang's streams repeat what came before."""
+    `cumulative`: SGLang's streams repeat what came before. `pause`: seconds after each piece of a stream, so that it
+    comes by itself."""
 
-    def __init__(self, say: Said, *, spoil: Spoil = lambda body: body, cumulative: bool = True) -> None:
-        self.say, self.spoil, self.cumulative = say, spoil, cumulative
+    def __init__(
+        self, say: Said, *, spoil: Spoil = lambda body: body, cumulative: bool = True, pause: float = 0.0
+    ) -> None:
+        self.say, self.spoil, self.cumulative, self.pause = say, spoil, cumulative, pause
         self.asked: list[dict[str, Any]] = []
         self.failing = 0
         self.url = ""
@@ -100,5 +104,6 @@ class IdServer:
                 request.transport.close()
                 return response
             await response.write(f"data: {json.dumps(spoiled)}\n\n".encode())
+            await asyncio.sleep(self.pause)
         await response.write(b"data: [DONE]\n\n")
         return response

@@ -39,9 +39,9 @@ async def opened() -> AsyncIterator[Opened]:
     async with AsyncExitStack() as stack:
 
         async def open_pair(
-            kind: str, say: Said, name: str = "chatml", spoil: Spoil = lambda body: body, cumulative: bool = True
+            kind: str, say: Said, name: str = "chatml", **server_options: Any
         ) -> tuple[IdServer, ExactModel]:
-            server = await IdServer(say, spoil=spoil, cumulative=cumulative).start()
+            server = await IdServer(say, **server_options).start()
             stack.push_async_callback(server.stop)
             endpoint = Endpoint(url=server.url, model="m", api_key_env="", input_price=1.0, output_price=2.0)
             model = open_exact(family(name), kind, endpoint, retry=QUICK)
@@ -94,17 +94,20 @@ async def test_a_conversation_is_sent_as_it_was_seen(opened: Opened, kind: str) 
     assert whole != again[: len(whole)]  # tokenised anew they would be other ids
 
 
+@pytest.mark.parametrize("pause", [0.005, 0.0])
 @pytest.mark.parametrize(("kind", "cumulative"), [("vllm", True), ("sglang", True), ("sglang", False)])
-async def test_a_stream_says_the_same_and_leaks_no_syntax(opened: Opened, kind: str, cumulative: bool) -> None:
+async def test_a_stream_says_the_same_and_leaks_no_syntax(
+    opened: Opened, kind: str, cumulative: bool, pause: float
+) -> None:
     call = '<tool_call>\n{"name": "get_weather", "arguments": {"city":"Paris"}}\n</tool_call>'
     text = f"<think>\nhm é\n</think>\n\nI look.\n{call}"
-    _, model = await opened(kind, saying(text, name="qwen3"), "qwen3", cumulative=cumulative)
+    _, model = await opened(kind, saying(text, name="qwen3"), "qwen3", cumulative=cumulative, pause=pause)
     request = Request(messages=(user("Weather?"),), tools=(WEATHER,), sampling=LOGPROBS)
     whole = await model.complete(request)
     deltas = [delta async for delta in model.stream(request)]
     assert "".join(delta.text for delta in deltas) == "I look." == whole.message.text
     assert "".join(delta.thinking for delta in deltas) == "hm é"
-    assert len([delta for delta in deltas if delta.text]) > 2
+    assert not pause or len([delta for delta in deltas if delta.text]) > 2
     last = deltas[-1]
     assert last.completion is not None and last.tool_calls == whole.message.tool_calls
     assert [made.arguments for made in last.tool_calls] == ['{"city":"Paris"}']

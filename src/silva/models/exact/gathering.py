@@ -6,6 +6,7 @@ draw ─▶ body ─▶ Transport ─▶ Gathering.take … ─▶ Gathering.sam
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from itertools import chain
 from random import Random
 from typing import Protocol
 
@@ -70,10 +71,10 @@ class GatheringBackend:
             gathered = self._gathering()
             return gathered.take
 
-        async for piece in self._transport.events(
+        async for pieces in self._transport.events(
             self.path, self._body(draw, True), take, deadline=draw.deadline, session=draw.session, timing=timing
         ):
-            yield piece
+            yield Piece(ids=tuple(chain.from_iterable(piece.ids for piece in pieces)))
         yield self._transport.read(lambda _: gathered.sampled(draw, timing), b"")
 
     def _gathering(self) -> Gathering:

@@ -78,9 +78,9 @@ class Transport(Caller):
         deadline: float,
         session: str,
         timing: Timing,
-    ) -> AsyncIterator[Value]:
+    ) -> AsyncIterator[list[Value]]:
         """Send a body and read a stream of events. `take` makes a reader for each attempt; it is given the events one
-        by one and returns what each adds, if anything.
+        by one and returns what each adds, if anything. What came together is given together.
 
         Raises:
             ModelError: no reply could be had, or it broke off half-way.
@@ -100,14 +100,24 @@ class Transport(Caller):
                     if response.status != 200:
                         raise self.failures.of_status(response.status, response.headers, await response.read())
                 async for found in events(response.content, stop_at):
+                    values: list[Value] = []
+                    fault: ModelError | None = None
                     for event in found:
                         if event == DONE:
                             ended = True
                             break
-                        value = self.read(reader, event)
+                        try:
+                            value = self.read(reader, event)
+                        except ModelError as error:
+                            fault = error
+                            break
                         if value is not None:
-                            handed_on = True
-                            yield value
+                            values.append(value)
+                    if values:
+                        handed_on = True
+                        yield values
+                    if fault is not None:
+                        raise fault
                     if ended:
                         break
                 timing.seconds, timing.waited = time.perf_counter() - began, time.perf_counter() - started
