@@ -24,13 +24,11 @@ def run(seed: Seed) -> list[Row]:
     """One seed."""
     recipe = RECIPES[seed.policy, seed.env]
     experiment = seed.experiment
-    samples = experiment.expert("expert", recipe.begin_tasks, seed.student)
-    student = experiment.fit("sft", seed.student, samples, {"name": "sft"}, **recipe.begin)
-    before = experiment.measure(student, recipe.attempts)
+    before = experiment.measure(seed.begun, recipe.attempts)
     tasks = experiment.learn[recipe.begin_tasks : recipe.begin_tasks + recipe.dpo_tasks]
-    attempts = experiment.attempts("attempts", student, tasks, recipe.dpo_group)
+    attempts = experiment.attempts("attempts", seed.begun, tasks, recipe.dpo_group)
     found = len(pairs(attempts))
-    better = experiment.fit("dpo", student, attempts, DPO, groups=found, **recipe.dpo)
+    better = experiment.fit("dpo", seed.begun, attempts, DPO, groups=found, **recipe.dpo)
     after = experiment.measure(better, recipe.attempts)
     more = {"pairs": found, "episodes": len(attempts)}
     return [Row(seed=seed.number, left="SFT", right="SFT, then DPO", before=before, after=after, more=more)]

@@ -24,10 +24,8 @@ def run(seed: Seed) -> list[Row]:
     """One seed."""
     recipe = RECIPES[seed.policy, seed.env]
     experiment = seed.experiment
-    samples = experiment.expert("expert", recipe.begin_tasks, seed.student)
-    student = experiment.fit("sft", seed.student, samples, {"name": "sft"}, **recipe.begin)
-    before = experiment.measure(student, recipe.attempts)
-    better = experiment.fit_online("grpo", student, GRPO, skip=recipe.begin_tasks, **recipe.grpo)
+    before = experiment.measure(seed.begun, recipe.attempts)
+    better = experiment.fit_online("grpo", seed.begun, GRPO, skip=recipe.begin_tasks, **recipe.grpo)
     after = experiment.measure(better, recipe.attempts)
     rewards = experiment.rewards("grpo")
     quarter = max(1, len(rewards) // 4)

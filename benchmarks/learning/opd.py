@@ -68,7 +68,7 @@ def run(seed: Seed) -> list[Row]:
         new = tasks[done - count : done]
         attempts += experiment.attempts(f"attempts-{done}", opd, new, 1)
         played += experiment.attempts(f"teacher-plays-{done}", teacher, new, 1)
-        opd = experiment.fit(f"opd-{done}", start, attempts, OPD, teacher=_judge(teacher), **recipe.opd)
+        opd = experiment.fit(f"opd-{done}", start, attempts, OPD, teacher=teacher.as_teacher(), **recipe.opd)
         if done not in recipe.opd_counts:
             continue
         sft = experiment.fit(f"sft-{done}", start, played, {"name": "sft"}, **recipe.opd_sft)
@@ -86,12 +86,6 @@ def run(seed: Seed) -> list[Row]:
 def _measured(seed: Seed, student: Student) -> dict[str, float]:
     tasks = seed.setting.measured(RECIPES[seed.policy, seed.env].opd_held_out)
     return seed.experiment.measure(student, 1, tasks=tasks, temperature=0.0)
-
-
-def _judge(teacher: Student) -> dict[str, Any]:
-    if teacher.adapted:
-        return {"weights": teacher.base, "adapter": str(teacher.trained)}
-    return {"weights": str(teacher.trained)}
 
 
 def reached(rows: list[Row]) -> dict[str, Any]:

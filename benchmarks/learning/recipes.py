@@ -5,8 +5,12 @@ An adapter bears a learning rate of 1e-3, a tiny policy from nothing 3e-3; polic
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+
+import msgspec
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +40,24 @@ class Recipe:
     opd_begin: dict[str, Any] = field(default_factory=dict[str, Any])
     teacher_slips: float = 0.0
     teacher_parts: int = 1
+
+
+def changed(recipe: Recipe, changes: Sequence[str]) -> Recipe:
+    """The recipe with other values: `NAME=JSON` each.
+
+    Raises:
+        ValueError: there is no such name, its value is no JSON, or it is of another kind.
+    """
+    given = asdict(recipe)
+    for change in changes:
+        name, _, text = change.partition("=")
+        if name not in given:
+            raise ValueError(f"{name}: a recipe has no such value; there are {', '.join(given)}")
+        try:
+            given[name] = json.loads(text)
+        except ValueError as error:
+            raise ValueError(f"{change}: after = comes JSON ({error})") from error
+    return msgspec.convert(given, Recipe)
 
 
 QUESTIONS = Recipe(
@@ -97,7 +119,7 @@ RECIPES = {
         begin_tasks=80,
         begin={"batch": 8, "rate": 3e-3, "epochs": 10},
         grpo={"steps": 6, "batch": 8, "group": 8, "rate": 2e-4},
-        dpo_tasks=64,
+        dpo_tasks=24,
         dpo_group=8,
         dpo={"batch": 8, "rate": 2e-4, "epochs": 2},
         teacher_tasks=160,

@@ -6,7 +6,8 @@ A seed works in `FOLDER/NAME-ENV-POLICY-SEED` and leaves `rows.json` there; one 
 cut off goes on, as long as its recipe (`recipe.txt` there) is the same. Two run
 side by side on one core each with `--parallel 2`. Every seed's rows (each held-out task, before and after) are kept in
 `benchmarks/results/learning/seeds`; `--kept` takes them from there instead of running those seeds, so that seeds may be
-run on several machines or days.
+run on several machines or days. `--recipe opd_counts=[700]` changes values of the recipe; such a run has results of its own,
+under the name that `--named` gives it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from recipes import RECIPES
+import msgspec
+from recipes import RECIPES, changed
 from settings import SETTINGS, Setting
 from student import Student, tiny
 from table import RESULTS, Row, hand_in, together
@@ -59,6 +61,13 @@ class Seed:
             return tiny(self.experiment.folder, self.experiment.heard(), self.number)
         return Student(name="base", base=BUNDLED)
 
+    @cached_property
+    def begun(self) -> Student:
+        """The policy after SFT on some of the expert's episodes, from which GRPO and DPO go on."""
+        recipe = RECIPES[self.policy, self.env]
+        samples = self.experiment.expert("expert", recipe.begin_tasks, self.student)
+        return self.experiment.fit("sft", self.student, samples, {"name": "sft"}, **recipe.begin)
+
 
 def main(
     name: str,
@@ -87,11 +96,20 @@ def main(
     parser.add_argument(
         "--kept", action="store_true", help="run only the seeds whose rows are not in results/learning/seeds"
     )
+    parser.add_argument("--recipe", nargs="+", default=[], metavar="NAME=JSON", help="other values of the recipe")
+    parser.add_argument("--named", default=name, help=f"what its results are called (default: {name})")
     parser.add_argument("--one", default=None, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if (given.policy, given.env) not in RECIPES:
         known = ", ".join(f"--env {env} --policy {policy}" for policy, env in RECIPES)
         parser.error(f"no recipe for --env {given.env} --policy {given.policy}; there are {known}")
+    if given.recipe and given.named == name and not given.no_keep:
+        parser.error("another recipe has other results: name them with --named, or keep none with --no-keep")
+    name = given.named
+    try:
+        RECIPES[given.policy, given.env] = changed(RECIPES[given.policy, given.env], given.recipe)
+    except (ValueError, msgspec.ValidationError) as error:
+        parser.error(f"--recipe {error}")
     root: Path = given.folder or Path(tempfile.mkdtemp(prefix="silva-learning-"))
     if given.one is not None:
         prepared = _place(root, name, given, PREPARED)
@@ -161,7 +179,8 @@ def _all(name: str, root: Path, given: Any, seeds: Sequence[int | str]) -> None:
         while left and len(under_way) < given.parallel:
             seed = left.pop(0)
             command = [sys.executable, sys.argv[0], "--env", given.env, "--policy", given.policy]
-            command += ["--folder", str(root), "--one", str(seed), "--parallel", str(given.parallel)]
+            command += ["--folder", str(root), "--one", str(seed), "--parallel", str(given.parallel), "--named", name]
+            command += ["--recipe", *given.recipe] if given.recipe else []
             with _place(root, name, given, seed).with_suffix(".log").open("wb") as log:
                 under_way.append((seed, subprocess.Popen(command, stdout=log, stderr=log, env=environment)))
         time.sleep(0.5)

@@ -38,6 +38,12 @@ class Student:
             {"weights": self.base, "method": "lora", "adapter": RANK, "start": self.trained}
         )
 
+    def as_teacher(self) -> dict[str, str]:
+        """It as the teacher of a distillation."""
+        if self.trained is None:
+            return {"weights": self.base}
+        return {"weights": self.base, "adapter": str(self.trained)} if self.adapted else {"weights": str(self.trained)}
+
     def after(self, name: str, trained: Path) -> Student:
         """It, trained further."""
         return Student(name=name, base=self.base, trained=trained)

@@ -39,14 +39,31 @@ def mean(rates: dict[str, float]) -> float:
     return sum(rates.values()) / len(rates)
 
 
-def test_a_tiny_policy_learns_from_experts_and_then_from_itself(tmp_path: Path):
-    ended = run("grpo", tmp_path, "--seeds", "0")
+def test_a_tiny_policy_learns_from_experts_from_itself_and_from_a_teacher(tmp_path: Path):
+    ended = run("all_four", tmp_path, "--seeds", "0")
     assert ended.returncode in (0, 1), ended.stderr[-2000:]
-    (row,) = rows(tmp_path / "grpo-babyai-tiny-0")
-    assert mean(row["before"]) > 0.3, "SFT on the expert's episodes taught it little"
-    assert mean(row["after"]) > mean(row["before"]) - 0.1, "GRPO took away what it had learnt"
-    assert row["more"]["reward_last"] > row["more"]["reward_first"] - 0.1
-    assert "SFT → SFT, then GRPO" in ended.stdout
+    found = {row["right"]: row for row in rows(tmp_path / "all_four-babyai-tiny-0")}
+    gains = {kind: mean(row["after"]) - mean(row["before"]) for kind, row in found.items()}
+    assert set(gains) == {"SFT, then GRPO", "SFT, then DPO", "few lessons, then OPD"}
+    grpo, taught = found["SFT, then GRPO"], found["few lessons, then OPD"]
+    assert mean(grpo["before"]) > 0.25, "SFT on the expert's episodes taught it little"
+    assert mean(taught["before"]) < mean(grpo["before"]), "the student has nothing to learn"
+    assert min(gains.values()) > -0.1, f"it lost what it had learnt: {gains}"
+    assert gains["few lessons, then OPD"] > 0, gains
+    assert grpo["more"]["reward_last"] > grpo["more"]["reward_first"] - 0.1
+    assert "few lessons → few lessons, then OPD" in ended.stdout
+
+
+def test_another_recipe_has_results_of_its_own(tmp_path: Path):
+    for more, said in (
+        (["--recipe", "grpo_steps=3", "--named", "x"], "a recipe has no such value"),
+        (["--recipe", "attempts=few", "--named", "x"], "comes JSON"),
+    ):
+        ended = run("grpo", tmp_path, *more)
+        assert ended.returncode == 2 and said in ended.stderr, ended.stderr
+    command = [sys.executable, str(LEARNING / "grpo.py"), "--policy", "tiny", "--recipe", "attempts=1"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 2 and "name them with --named" in ended.stderr
 
 
 def test_an_unknown_environment_is_refused(tmp_path: Path):
