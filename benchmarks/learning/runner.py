@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -132,7 +133,9 @@ def main(
     if not given.no_keep:
         for seed in given.seeds:
             _bring(_place(root, name, given, seed) / "rows.json", _kept(name, given, seed))
-    body = {"comparisons": comparisons, **more(rows)}
+    command = f"{Path(sys.argv[0]).name} --env {given.env} --policy {given.policy}"
+    command += f" --named {name} --recipe {shlex.join(given.recipe)}" if given.recipe else ""
+    body = {"command": command, "comparisons": comparisons, **more(rows)}
     hand_in(name, given.env, given.policy, body, keep=not given.no_keep)
     if given.folder is None:
         shutil.rmtree(root, ignore_errors=True)

@@ -77,7 +77,7 @@ def hand_in(name: str, env: str, policy: str, body: dict[str, Any], *, keep: boo
         )
     Console(width=150).print(table)
     for key, value in body.items():
-        if key != "comparisons":
+        if key not in ("command", "comparisons"):
             print(f"{key}: {value}")
     if not keep:
         return

@@ -29,7 +29,7 @@ def learning(folder: Path) -> str:
     for path in sorted(folder.glob("*.json")):
         for where, body in json.loads(path.read_text(encoding="utf-8")).items():
             policy, env = where.split(" in ", 1)
-            command = f"`{path.stem}.py --env {env} --policy {policy}`"
+            command = f"`{body.get('command', f'{path.stem}.py --env {env} --policy {policy}')}`"
             lines += [_comparison(each, command) for each in body["comparisons"]]
     if not lines:
         return ABSENT
