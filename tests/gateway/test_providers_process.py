@@ -98,7 +98,10 @@ async def until(holds: Callable[[], bool], seconds: float = 20.0) -> None:
 
 
 def lives(pid: int) -> bool:
-    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:  # asked in two steps, between which it may go
+        return False
 
 
 @pytest.fixture
