@@ -2,9 +2,9 @@
 
     python benchmarks/learning/all_four.py --env babyai --policy tiny
 
-    expert ─▶ SFT ─┬▶ GRPO
-                   ├▶ DPO
-                   └▶ teaches by OPD a student that has seen few of the expert's episodes
+    expert ─▶ SFT ─┬▶ GRPO ─┐ teaches
+                   ├▶ OPD ◀─┘
+                   └▶ DPO
 
 Each has an experiment of its own with more seeds and a claim; this one holds where each leaves the policy better than it was.
 """
@@ -22,8 +22,10 @@ from recipes import RECIPES
 from runner import Seed, main
 from table import Row
 
-SHARE = 4
-"""Of the episodes SFT's policy has seen, its student has seen one in so many; then it plays twice as many of its own."""
+from silva.train.trainer import POLICY
+
+PLAYED = 40
+"""Episodes of its own that the teacher judges."""
 
 
 def run(seed: Seed) -> list[Row]:
@@ -34,18 +36,14 @@ def run(seed: Seed) -> list[Row]:
 def _taught(seed: Seed) -> Row:
     recipe = RECIPES[seed.policy, seed.env]
     experiment = seed.experiment
-    seen = recipe.begin_tasks // SHARE
-    few = experiment.expert("few", seen, seed.student)
-    start = experiment.fit("start", seed.student, few, {"name": "sft"}, **recipe.opd_begin)
-    before = experiment.measure(start, recipe.attempts)
-    tasks = experiment.learn[seen : 3 * seen]
-    played = experiment.attempts("own", start, tasks, 1)
-    taught = experiment.fit("opd", start, played, OPD, teacher=seed.begun.as_teacher(), **recipe.opd)
+    teacher = seed.begun.after("grpo", experiment.folder / "grpo" / POLICY)
+    before = experiment.measure(seed.begun, recipe.attempts)
+    tasks = experiment.learn[recipe.begin_tasks : recipe.begin_tasks + PLAYED]
+    played = experiment.attempts("own", seed.begun, tasks, 1)
+    taught = experiment.fit("opd", seed.begun, played, OPD, teacher=teacher.as_teacher(), **recipe.opd)
     after = experiment.measure(taught, recipe.attempts)
-    more = {"teacher": fmean(experiment.measure(seed.begun, recipe.attempts).values()), "episodes": float(len(played))}
-    return Row(
-        seed=seed.number, left="few lessons", right="few lessons, then OPD", before=before, after=after, more=more
-    )
+    more = {"teacher": fmean(experiment.measure(teacher, recipe.attempts).values()), "episodes": float(len(played))}
+    return Row(seed=seed.number, left="SFT", right="SFT, then OPD", before=before, after=after, more=more)
 
 
 def better(rows: list[Row]) -> dict[str, Any]:
