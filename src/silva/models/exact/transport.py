@@ -100,24 +100,14 @@ class Transport(Caller):
                     if response.status != 200:
                         raise self.failures.of_status(response.status, response.headers, await response.read())
                 async for found in events(response.content, stop_at):
-                    values: list[Value] = []
-                    fault: ModelError | None = None
-                    for event in found:
-                        if event == DONE:
-                            ended = True
-                            break
-                        try:
-                            value = self.read(reader, event)
-                        except ModelError as error:
-                            fault = error
-                            break
-                        if value is not None:
-                            values.append(value)
+                    ended = DONE in found
+                    values, broken = self._values(reader, found[: found.index(DONE)] if ended else found)
                     if values:
                         handed_on = True
                         yield values
-                    if fault is not None:
-                        raise fault
+                    if broken is not None:
+                        ended = False
+                        raise broken
                     if ended:
                         break
                 timing.seconds, timing.waited = time.perf_counter() - began, time.perf_counter() - started
@@ -135,6 +125,20 @@ class Transport(Caller):
             if handed_on:
                 raise error
             await self._pause(timing.attempts, error, deadline, started)
+
+    def _values(
+        self, reader: Callable[[bytes], Value | None], found: list[bytes]
+    ) -> tuple[list[Value], ModelError | None]:
+        """What events that came together add, and what is wrong with the first that cannot be read."""
+        values: list[Value] = []
+        for event in found:
+            try:
+                value = self.read(reader, event)
+            except ModelError as error:
+                return values, error
+            if value is not None:
+                values.append(value)
+        return values, None
 
     def _sending(self, path: str, body: bytes, session: str):
         url = URL(self.endpoint.url.removesuffix("/v1") + path)
