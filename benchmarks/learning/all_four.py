@@ -20,7 +20,7 @@ import grpo
 from opd import OPD
 from recipes import RECIPES
 from runner import Seed, main
-from table import Row
+from table import Row, together
 
 from silva.train.trainer import POLICY
 
@@ -48,11 +48,9 @@ def _taught(seed: Seed) -> Row:
 
 def better(rows: list[Row]) -> dict[str, Any]:
     """Whether each did some good, over all seeds."""
-    gains = {
-        kind: fmean(fmean(row.after.values()) - fmean(row.before.values()) for row in rows if row.right == kind)
-        for kind in dict.fromkeys(row.right for row in rows)
-    }
-    return {"holds": all(gain > 0 for gain in gains.values())}
+    kinds = dict.fromkeys(row.right for row in rows)
+    gains = [together([row for row in rows if row.right == kind])["gain"] for kind in kinds]
+    return {"holds": all(gain > 0 for gain in gains)}
 
 
 if __name__ == "__main__":

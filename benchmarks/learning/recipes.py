@@ -46,7 +46,8 @@ def changed(recipe: Recipe, changes: Sequence[str]) -> Recipe:
     """The recipe with other values: `NAME=JSON` each.
 
     Raises:
-        ValueError: there is no such name, its value is no JSON, or it is of another kind.
+        ValueError: there is no such name, or its value is no JSON.
+        msgspec.ValidationError: the value is of another kind.
     """
     given = asdict(recipe)
     for change in changes:

@@ -46,10 +46,10 @@ def test_a_tiny_policy_learns_from_experts_from_itself_and_from_a_teacher(tmp_pa
     gains = {kind: mean(row["after"]) - mean(row["before"]) for kind, row in found.items()}
     assert set(gains) == {"SFT, then GRPO", "SFT, then DPO", "SFT, then OPD"}
     grpo = found["SFT, then GRPO"]
-    assert mean(grpo["before"]) > 0.25, "SFT on the expert's episodes taught it little"
+    assert mean(grpo["before"]) > 0.3, "SFT on the expert's episodes taught it little"
     assert min(gains.values()) > -0.1, f"it lost what it had learnt: {gains}"
     assert grpo["more"]["reward_last"] > grpo["more"]["reward_first"] - 0.1
-    assert "SFT → SFT, then OPD" in ended.stdout
+    assert all(f"SFT → {kind}" in ended.stdout for kind in gains)
 
 
 def test_another_recipe_has_results_of_its_own(tmp_path: Path):

@@ -13,6 +13,7 @@ from silva.models import body as written
 from silva.models.body import Bodies
 from silva.models.scripted import Answer, Latency, Rule, Script, When
 from silva.models.scripted.answer import Call
+from silva.models.scripted.fault import Fault
 from silva.models.wire import WireError, decode_reply
 from silva.tree import ImagePart, Message, ThinkingPart, Tool, assistant, system, tool_result, user
 from silva.tree import call as tool_call
@@ -65,11 +66,12 @@ async def test_without_asking_there_are_no_tokens(room) -> None:
 
 async def test_a_stream_says_what_a_whole_reply_says(room) -> None:
     answer = Answer(text="one two three four five", thinking="hm", tool_calls=(Call(name="f", arguments={"x": 1}),))
-    client = room(Script(otherwise=answer), token_ids=True).client
+    slow = Fault(kind="slow_stream", pause=0.01, every=1)  # so that pieces come by themselves
+    client = room(Script(otherwise=answer, faults=(slow,)), token_ids=True).client
     request = Request(messages=(user("count"),), sampling=Sampling(logprobs=True))
     whole = await client.complete(request)
     deltas = [delta async for delta in client.stream(request)]
-    assert len(deltas) > 1
+    assert len(deltas) > 3
     assert "".join(delta.text for delta in deltas) == "one two three four five"
     assert "".join(delta.thinking for delta in deltas) == "hm"
     last = deltas[-1].completion

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from random import Random
 from types import TracebackType
 
@@ -28,7 +28,7 @@ from silva.models.held import Held
 from silva.models.model import Completion, Delta, Request
 from silva.models.plain import Plain, Response
 from silva.models.retry import Retry
-from silva.models.stream import Assembly, events, follows, joined
+from silva.models.stream import Assembly, events, joined, taken
 from silva.models.wire import Reported, WireError, decode_reply
 
 
@@ -141,9 +141,12 @@ class Client(Caller):
                         raise self.failures.of_status(response.status, response.headers, await response.read())
                 content = response if isinstance(response, Response) else response.content
                 async for found in events(content, stop_at):
-                    for delta in self._pieces(assembly, found):
+                    pieces, broken = taken(found, lambda event, to=assembly: self._absorbed(to, event))
+                    for delta in joined(pieces):
                         handed_on = True
                         yield delta
+                    if broken is not None:
+                        raise broken
                     if assembly.ended:
                         break
                 if not assembly.finished:
@@ -225,30 +228,9 @@ class Client(Caller):
                 "the reply is cut off" if cut else "the reply is not JSON", data, transient=cut
             ) from fault
 
-    def _pieces(self, assembly: Assembly, found: list[bytes]) -> Iterator[Delta]:
-        """What events that came together add to read. One who is behind catches up: to hand on each by itself costs
-        as much as to hand on all of them."""
-        pieces: list[Delta] = []
-        fault: ModelError | None = None
-        for event in found:
-            try:
-                delta = self._absorbed(assembly, event)
-            except ModelError as error:
-                fault = error
-                break
-            if delta is not None:
-                if pieces and not follows(delta, pieces[-1]):
-                    yield joined(pieces)
-                    pieces = []
-                pieces.append(delta)
-            if assembly.ended:
-                break
-        if pieces:
-            yield joined(pieces)
-        if fault is not None:
-            raise fault
-
     def _absorbed(self, assembly: Assembly, event: bytes) -> Delta | None:
+        if assembly.ended:
+            return None
         try:
             return assembly.absorb(event)
         except Reported as fault:

@@ -6,12 +6,13 @@ bytes ─▶ the events that came together ─▶ absorbed one by one ─▶ wha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from silva.models.endpoint import Endpoint
+from silva.models.errors import ModelError
 from silva.models.model import Delta
 from silva.models.wire import (
     Reported,
@@ -24,6 +25,8 @@ from silva.models.wire import (
 )
 
 DONE = b"[DONE]"
+
+Value = TypeVar("Value")
 
 
 class _Choice(msgspec.Struct, gc=False):
@@ -84,16 +87,36 @@ async def events(content: Readable, stop_at: float) -> AsyncIterator[list[bytes]
             yield found
 
 
-def follows(delta: Delta, last: Delta) -> bool:
-    """Whether a piece can be joined to the one before it: no thoughts after words, nothing that is more than these."""
-    return type(delta) is Delta and type(last) is Delta and not (delta.thinking and last.text)
+def taken(found: list[bytes], read: Callable[[bytes], Value | None]) -> tuple[list[Value], ModelError | None]:
+    """What events that came together add, and what is wrong with the first that `read` cannot read."""
+    values: list[Value] = []
+    for event in found:
+        try:
+            value = read(event)
+        except ModelError as error:
+            return values, error
+        if value is not None:
+            values.append(value)
+    return values, None
 
 
-def joined(pieces: list[Delta]) -> Delta:
-    """Thoughts, and words after them, as one piece."""
-    if len(pieces) == 1:
-        return pieces[0]
-    return Delta(text="".join(piece.text for piece in pieces), thinking="".join(piece.thinking for piece in pieces))
+def joined(pieces: list[Delta]) -> Iterator[Delta]:
+    """Thoughts, and words after them, as one piece each time; a piece that is more than these by itself. To hand on one
+    costs as much as to hand on many, so that who is behind catches up."""
+    run: list[Delta] = []
+    for piece in pieces:
+        if run and not (type(piece) is type(run[-1]) is Delta and not (piece.thinking and run[-1].text)):
+            yield _one(run)
+            run = []
+        run.append(piece)
+    if run:
+        yield _one(run)
+
+
+def _one(run: list[Delta]) -> Delta:
+    if len(run) == 1:
+        return run[0]
+    return Delta(text="".join(piece.text for piece in run), thinking="".join(piece.thinking for piece in run))
 
 
 class Assembly:

@@ -18,7 +18,7 @@ from yarl import URL
 from silva.models.calling import Caller
 from silva.models.errors import ModelError
 from silva.models.exact.backend import DisagreementError
-from silva.models.stream import DONE, events
+from silva.models.stream import DONE, events, taken
 
 Value = TypeVar("Value")
 
@@ -100,15 +100,15 @@ class Transport(Caller):
                     if response.status != 200:
                         raise self.failures.of_status(response.status, response.headers, await response.read())
                 async for found in events(response.content, stop_at):
-                    ended = DONE in found
-                    values, broken = self._values(reader, found[: found.index(DONE)] if ended else found)
+                    end = found.index(DONE) if DONE in found else len(found)
+                    values, broken = taken(found[:end], lambda event, to=reader: self.read(to, event))
                     if values:
                         handed_on = True
                         yield values
                     if broken is not None:
-                        ended = False
                         raise broken
-                    if ended:
+                    if end < len(found):
+                        ended = True
                         break
                 timing.seconds, timing.waited = time.perf_counter() - began, time.perf_counter() - started
                 if ended:
@@ -125,20 +125,6 @@ class Transport(Caller):
             if handed_on:
                 raise error
             await self._pause(timing.attempts, error, deadline, started)
-
-    def _values(
-        self, reader: Callable[[bytes], Value | None], found: list[bytes]
-    ) -> tuple[list[Value], ModelError | None]:
-        """What events that came together add, and what is wrong with the first that cannot be read."""
-        values: list[Value] = []
-        for event in found:
-            try:
-                value = self.read(reader, event)
-            except ModelError as error:
-                return values, error
-            if value is not None:
-                values.append(value)
-        return values, None
 
     def _sending(self, path: str, body: bytes, session: str):
         url = URL(self.endpoint.url.removesuffix("/v1") + path)

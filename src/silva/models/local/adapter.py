@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load
 from torch import Tensor
 
@@ -39,12 +39,6 @@ _NAME = re.compile(
 )
 _PLAIN_STARTS = (None, True, False, "gaussian", "orthogonal", "eva")
 """Ways to begin an adapter that leave the base weights as they are; the others (pissa, olora, …) change them."""
-
-
-class _Header(msgspec.Struct, frozen=True):
-    """What a safetensors file says of itself."""
-
-    metadata: dict[str, str] = msgspec.field(name="__metadata__", default_factory=dict[str, str])
 
 
 class AdapterConfig(msgspec.Struct, frozen=True):
@@ -105,7 +99,7 @@ def read_adapter(folder: Path, network: Network, base: str, base_digest: str = "
         tensors = load(data)
     except (SafetensorError, KeyError, ValueError) as fault:  # KeyError: a number format torch does not have
         raise UsageError(f"adapter {folder.name}: {WEIGHTS} cannot be read: {_line(fault)}") from fault
-    _check_base(folder.name, config, _recorded(data), base, base_digest)
+    _check_base(folder.name, config, recorded_digest(folder), base, base_digest)
     halves = _halves(folder.name, tensors, config, network)
     scale = f"{config.scale:.17g}".encode()
     digest = hashlib.blake2b(scale + b"\0" + data, digest_size=6).hexdigest()
@@ -160,10 +154,13 @@ def _check_base(name: str, config: AdapterConfig, recorded: str, base: str, base
         raise UsageError(f"adapter {name}: it was trained on {trained_on}, this server has {base}")
 
 
-def _recorded(data: bytes) -> str:
-    """The digest of its base that an adapter's weights tell; "" where they tell none."""
-    header = msgspec.json.decode(data[8 : 8 + int.from_bytes(data[:8], "little")], type=_Header)
-    return header.metadata.get(BASE_DIGEST, "")
+def recorded_digest(folder: Path) -> str:
+    """The digest of its base that an adapter's weights tell; "" where they tell none or cannot be read."""
+    try:
+        with safe_open(folder / WEIGHTS, "pt") as opened:
+            return (opened.metadata() or {}).get(BASE_DIGEST, "")
+    except (OSError, SafetensorError):
+        return ""  # who reads the weights says what is wrong with them
 
 
 def _bytes(path: Path) -> bytes:

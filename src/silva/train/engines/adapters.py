@@ -19,12 +19,13 @@ from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
 from silva.errors import UsageError
 from silva.models.local import BASE_DIGEST, MODEL
+from silva.models.local.adapter import recorded_digest
 from silva.train.config import PROJECTIONS, AdapterConfig
 from silva.train.engines.tensor_file import write_tensors
 from silva.train.engines.weights import weights_digest
@@ -126,7 +127,7 @@ def _check_base(folder: Path, said: str, base: Path) -> None:
     """
     said = said.replace("\\", "/").rstrip("/")
     trained_on = said.rpartition("/")[2]
-    digest = _recorded_digest(folder)
+    digest = recorded_digest(folder)
     if not digest and said and any((folder / said).glob("*.safetensors")):  # the very folder it was trained on
         digest = weights_digest(folder / said)
     if digest:
@@ -138,15 +139,6 @@ def _check_base(folder: Path, said: str, base: Path) -> None:
             )
     elif trained_on and not _same_base(trained_on.lower(), base.name.lower()):
         raise UsageError(f"adapter {folder.name}: it was trained on {trained_on}, the policy's weights are {base.name}")
-
-
-def _recorded_digest(folder: Path) -> str:
-    """The digest of its base in an adapter's weights; "" where there is none."""
-    try:
-        with safe_open(folder / WEIGHTS, "pt") as opened:
-            return (opened.metadata() or {}).get(BASE_DIGEST, "")
-    except (OSError, SafetensorError):
-        return ""  # `write_into` says what is wrong with the file
 
 
 def _same_base(one: str, other: str) -> bool:
