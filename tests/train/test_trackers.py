@@ -56,11 +56,12 @@ def records(file: Path) -> Iterator[bytes]:
 
 
 def test_wandb_holds_the_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("wandb")
+    wandb = pytest.importorskip("wandb")
     from wandb.proto.wandb_internal_pb2 import Record
 
     monkeypatch.setenv("WANDB_MODE", "offline")
     write(tmp_path, wandb="forest")
+    wandb.teardown()  # its service writes the file's end after `finish` has returned; a process that ends waits for it
     (file,) = (tmp_path / "out" / "wandb").glob("offline-run-*/run-tiny.wandb")
     held: dict[int, dict[str, float]] = {}
     runs = []
