@@ -8,18 +8,20 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import typer
-from tiny_llama import group, pair, sample, weights_folder
+from tiny_llama import WORDS, group, pair, sample, weights_folder
 
 from silva.errors import Exit, SilvaError, UsageError
 from silva.lake import Lake
 from silva.train.config import TrainConfig
 from silva.train.curves import read_curve
+from silva.train.sample import SampleError
 from silva.train.sample_file import write_samples
 
 pytestmark = pytest.mark.slow
@@ -111,6 +113,42 @@ def test_data_of_which_nothing_can_be_used_is_refused(home: Path, tmp_path: Path
     with pytest.raises(UsageError, match="1 groups with rewards all alike"):
         train(settings)
     assert not (tmp_path / "out" / "config.yaml").exists()
+
+
+@pytest.mark.parametrize("engine", ["local", "trl"])
+def test_a_sample_too_long_for_the_policy_is_named_before_the_first_step(home: Path, tmp_path: Path, engine: str):
+    if engine == "trl":
+        pytest.importorskip("trl")
+    generator = np.random.default_rng(4)
+    short = [sample(generator) for _ in range(8)]
+    evenly = [replace(each, weights=np.ones(len(each), np.float32)) for each in (*short, sample(generator, 200))]
+    write_samples(tmp_path / "long.samples", evenly)
+    data = {"files": [str(tmp_path / "long.samples")], "shuffle": False}
+    settings = config(home, tmp_path / "out", data=data, engine=engine, steps=4)
+    with pytest.raises(SampleError, match="200 ids, the policy's context holds 128"):
+        train(settings)
+    assert list((tmp_path / "out").glob("[a-z]*")) == [], "a run that never began leaves nothing in the way of the next"
+
+
+def test_what_a_loss_cannot_be_computed_of_is_told_before_the_first_step(home: Path, tmp_path: Path):
+    generator = np.random.default_rng(5)
+    samples = [sample(generator) for _ in range(8)]
+    wrong = replace(samples[7], weights=np.full(len(samples[7]), np.nan, np.float32))
+    unknown = replace(samples[7], logprobs=np.where(samples[7].drawn, np.nan, 0).astype(np.float32))
+    weights_folder(tmp_path / "small", vocabulary=WORDS // 2)
+    (tmp_path / "small" / "tokenizer.json").write_bytes((home / "base" / "tokenizer.json").read_bytes())
+    taught: dict[str, Any] = {"algorithm": {"name": "opd"}, "teacher": {"weights": str(home / "base")}}
+    for last, more, said in (
+        (wrong, {}, "the weight at position"),
+        (unknown, taught, "has no log-probabilities"),
+        (samples[7], taught | {"teacher": None}, "needs a teacher"),
+        (samples[7], taught | {"teacher": {"weights": str(tmp_path / "small")}}, "the teacher small reads 128 of"),
+    ):
+        write_samples(tmp_path / "data.samples", [*samples[:7], last], force=True)
+        data = {"files": [str(tmp_path / "data.samples")], "shuffle": False}
+        with pytest.raises(UsageError, match=said):
+            train(config(home, tmp_path / "out", data=data, **more))
+        assert list((tmp_path / "out").glob("[a-z]*")) == []
 
 
 ENTRY = """

@@ -94,6 +94,7 @@ def train_in(
         trainer = Trainer(config, engine, loss, source, held_out=measured, group=group)
         with ExitStack() as closing:
             closing.callback(engine.close)
+            engine.check([*(sample for samples in prepared.groups for sample in samples), *measured], loss)
             start = trainer.resume() if resume else 0
             _check_alike(group, start, prepared)
             if not group.leads:

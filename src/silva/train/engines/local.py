@@ -39,7 +39,7 @@ from silva.train.engines import adapters
 from silva.train.engines.engine import Drawn, StepResult, Update
 from silva.train.engines.microbatches import MicroBatch, micro_batches
 from silva.train.engines.optimiser import Optimiser
-from silva.train.engines.readable import check_known, check_readable
+from silva.train.engines.readable import check_known, check_readable, check_taught
 from silva.train.engines.sampler import Sampler
 from silva.train.engines.target_logprobs import TargetLogprobs
 from silva.train.engines.teacher import Teacher
@@ -157,6 +157,16 @@ class LocalEngine:
         """How many numbers are trained, and how many there are in all."""
         everything = sum(parameter.numel() for parameter in self._model.parameters())
         return sum(master.numel() for master in self._optimiser.masters.values()), everything
+
+    def check(self, samples: Sequence[Sample], algorithm: Algorithm) -> None:
+        """See that samples can be trained on: all of a run before it begins, as it would stop at the first.
+
+        Raises:
+            SampleError, BatchError, UsageError: one cannot; the teacher is missing or cannot read one.
+        """
+        check_readable(samples, int(self._model.config.vocab_size), self.context)
+        check_known(samples, algorithm)
+        check_taught(samples, algorithm, self._teacher)
 
     def forward_backward(self, samples: Sequence[Sample], algorithm: Algorithm) -> StepResult:
         """See `Engine`."""
@@ -283,12 +293,11 @@ class LocalEngine:
 
     def _over(self, samples: Sequence[Sample], algorithm: Algorithm, backward: bool) -> StepResult:
         started = time.monotonic()
-        check_readable(samples, int(self._model.config.vocab_size), self.context)
+        self.check(samples, algorithm)
         pairs = "pairs" in algorithm.needs
         if pairs and len(samples) % 2:
             raise SampleError(f"{len(samples)} samples are no pairs: each chosen one is followed by its rejected one")
         totals = Totals.of(samples, pairs=len(samples) // 2 if pairs else 0)
-        check_known(samples, algorithm)
         value, metrics, tokens, targets = 0.0, dict[str, float](), 0, 0
         batches, idle = self._mine(samples, pairs)
         for batch in batches:
@@ -337,8 +346,7 @@ class LocalEngine:
             with self._as_it_began():
                 reference = self._read(batch)[:, 0]
         if "teacher" in needs or "teacher_top" in needs:
-            if self._teacher is None:
-                raise UsageError(f"algorithm {algorithm.name}: it needs a teacher; name one as `teacher` in the config")
+            assert self._teacher is not None  # checked before
             teacher, asked = self._teacher.judge(batch, alternatives="teacher_top" in needs)
         logprobs = self._read(batch, asked)
         if asked is not None:

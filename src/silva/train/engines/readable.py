@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from silva.errors import UsageError
+from silva.train.algorithms.totals import loss_positions
 from silva.train.sample import Sample, SampleError
 
 if TYPE_CHECKING:
     from silva.train.algorithms import Algorithm
+    from silva.train.engines.teacher import Teacher
 
 
 def check_readable(
@@ -43,16 +46,29 @@ def check_readable(
 
 
 def check_known(samples: Sequence[Sample], algorithm: Algorithm) -> None:
-    """Check that the log-probabilities are there if the algorithm needs them.
+    """Check what a loss reads at a position: its weight, and its log-probability if the algorithm needs it.
 
     Raises:
-        SampleError: they are not.
+        SampleError: a log-probability is not.
+        BatchError: a weight is no number from 0, or nothing stands before an id with loss.
     """
-    if "logprobs" not in algorithm.needs:
-        return
     for sample in samples:
-        if np.isnan(sample.logprobs[sample.mask]).any():
+        loss_positions(sample)
+        if "logprobs" in algorithm.needs and np.isnan(sample.logprobs[sample.mask]).any():
             raise SampleError(
                 f"{sample.name}: it has no log-probabilities, which {algorithm.name} needs; roll out with them "
                 "(sampling.logprobs=true), or train with sft"
             )
+
+
+def check_taught(samples: Sequence[Sample], algorithm: Algorithm, teacher: Teacher | None) -> None:
+    """Check that there is a teacher that reads the samples if the algorithm needs one.
+
+    Raises:
+        UsageError: there is none, or it cannot.
+    """
+    if algorithm.needs.isdisjoint({"teacher", "teacher_top"}):
+        return
+    if teacher is None:
+        raise UsageError(f"algorithm {algorithm.name}: it needs a teacher; name one as `teacher` in the config")
+    teacher.check(samples)

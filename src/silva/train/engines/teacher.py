@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -15,6 +17,7 @@ from silva.train.engines import adapters
 from silva.train.engines.microbatches import MicroBatch
 from silva.train.engines.token_logprobs import likeliest, token_logprobs
 from silva.train.engines.weights import load_model, policy_folder, tokenizer_digest
+from silva.train.sample import Sample
 
 
 class Teacher:
@@ -55,19 +58,24 @@ class Teacher:
         self._top = config.top
         self._temperature = temperature
 
-    def judge(self, batch: MicroBatch, alternatives: bool) -> tuple[list[TeacherLogprobs], Tensor | None]:
-        """What it says of each sample; with `alternatives` also its likeliest ids where there is loss, [L, K].
+    def check(self, samples: Sequence[Sample]) -> None:
+        """See that it can read samples.
 
         Raises:
-            UsageError: the samples are longer than its context or hold ids it does not have.
+            UsageError: they are longer than its context or hold ids it does not have.
         """
         limit, vocabulary = int(self._model.config.max_position_embeddings), int(self._model.config.vocab_size)
-        for sample in batch.samples:
-            if len(sample) > limit or int(sample.ids.max()) >= vocabulary:
+        for sample in samples:
+            if len(sample) > limit or (len(sample) and int(sample.ids.max()) >= vocabulary):
                 raise UsageError(
                     f"{sample.name}: {len(sample)} ids up to {int(sample.ids.max())}; the teacher {self._name} reads "
                     f"{limit} of {vocabulary}"
                 )
+
+    def judge(self, batch: MicroBatch, alternatives: bool) -> tuple[list[TeacherLogprobs], Tensor | None]:
+        """What it says of each sample, all of which it can read (`check`); with `alternatives` also its likeliest ids
+        where there is loss, [L, K]."""
+        vocabulary = int(self._model.config.vocab_size)
         with torch.no_grad():
             output = self._model.model(
                 input_ids=batch.ids, position_ids=batch.positions, use_cache=False, segments=batch.segments

@@ -58,6 +58,7 @@ def train_with_trl(config: TrainConfig, algorithm: Algorithm, prepared: Prepared
     # in float32: TRL changes the module's own weights, and they must be the masters
     policy = config.policy.model_copy(update={"dtype": "float32"})
     engine = LocalEngine(policy, config.optimiser, temperature=config.temperature, seed=config.seed)
+    engine.check([sample for group in prepared.groups for sample in group], algorithm)
     engine.as_module().set_attn_implementation("sdpa")
     trainer = build(config, algorithm, prepared.groups, engine)
     trainer.train()
