@@ -182,6 +182,25 @@ def test_pairs_part_at_one_action_behind_one_context() -> None:
     assert parting(better, better) is None
 
 
+def test_tries_in_several_segments_are_paired_as_tries() -> None:
+    better, worse = (
+        [
+            simple([1, 2, answer], [2], reward=reward, index=index, trajectory_id=name),
+            simple([8, answer, 4], [2], reward=reward, index=index, trajectory_id=name, segment=1),
+        ]
+        for name, index, reward, answer in (("a", 0, 1.0, 3), ("b", 1, 0.0, 5))
+    )
+    (pair,) = pairs([*better, *worse])
+    assert trl.dpo_row(pair) == {"prompt_ids": [1, 2], "chosen_ids": [3], "rejected_ids": [5], "task_id": "t"}
+    behind = [
+        replace(worse[0], segment=1),
+        replace(worse[1], segment=0),
+    ]  # after a summary the last segment comes first
+    (again,) = pairs([*better, *behind[::-1]])
+    assert again.rejected is behind[0]
+    assert len(pairs([replace(each, trajectory_id="") for each in (better[0], worse[0])])) == 1
+
+
 def test_pairs_that_part_in_what_was_said_or_masked_are_none() -> None:
     better = simple([1, 2, 3, 9, 4], [2, 4])
     assert parting(better, simple([1, 2, 3, 8, 4], [2, 4])) is None  # the environment answered otherwise

@@ -10,6 +10,7 @@ sides answer the same context, no id of the environment stands in an answer, and
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import product
 
 import msgspec
 import numpy as np
@@ -29,24 +30,27 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def pairs(samples: Iterable[Sample], margin: float = 0.0) -> list[Pair]:
-    """The pairs of each task of each run: its best sample against its worst, its second against the second worst, and
-    so on, where the rewards lie more than `margin` apart and the walks part at an action that carries loss in both.
+    """The pairs of each task of each run: its best try against its worst, its second against the second worst, and so
+    on, where the rewards lie more than `margin` apart and the walks part at an action that carries loss in both. A try
+    in several segments counts once, and parts from another in one of them.
 
     Raises:
         SampleError: a sample has no reward; it is named.
     """
-    tasks: dict[tuple[str, str], list[Sample]] = {}
-    for sample in samples:
+    tasks: dict[tuple[str, str], dict[object, list[Sample]]] = {}
+    for number, sample in enumerate(samples):
         if sample.reward != sample.reward:
             raise SampleError(f"{sample.name}: has no reward, so it is neither better nor worse; leave it out")
-        tasks.setdefault((sample.run_id, sample.task_id), []).append(sample)
+        # Without a trajectory's id nothing says which samples are of one try.
+        of_try = (sample.trajectory_id, sample.index) if sample.trajectory_id else number
+        tasks.setdefault((sample.run_id, sample.task_id), {}).setdefault(of_try, []).append(sample)
     found: list[Pair] = []
-    for members in tasks.values():
-        ranked = sorted(members, key=lambda each: (-each.reward, each.index, each.segment))
+    for tries in tasks.values():
+        ranked = sorted(tries.values(), key=lambda each: (-each[0].reward, each[0].index, each[0].segment))
         for better, worse in zip(ranked[: len(ranked) // 2], reversed(ranked), strict=False):
-            pair = parting(better, worse) if better.reward - worse.reward > margin else None
-            if pair is not None:
-                found.append(pair)
+            if better[0].reward - worse[0].reward > margin:
+                made = (parting(chosen, rejected) for chosen, rejected in product(better, worse))
+                found += [pair for pair in made if pair is not None][:1]
     return found
 
 
