@@ -6,22 +6,26 @@ import json
 import math
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from tiny_llama import sample
 
 from silva.cli.config import load
 from silva.errors import StoreError, UsageError
 from silva.lake import Lake
 from silva.train.checkpoint import Checkpoints, write_folder
-from silva.train.config import DivergenceConfig, OptimiserConfig, TrainConfig
+from silva.train.config import DataConfig, DivergenceConfig, OptimiserConfig, TrainConfig
 from silva.train.curves import CurveFile, LakeCurve, Point, read_curve
 from silva.train.divergence import DivergenceWatch
+from silva.train.sample_file import write_samples
 from silva.train.schedule import learning_rate
-from silva.train.sources import Epochs
+from silva.train.sources import Epochs, prepare
 
 MINIMAL = {"output": "out", "data": {"files": ["a.samples"]}}
 
@@ -51,6 +55,25 @@ def test_a_wrong_config_is_one_line(tmp_path: Path, override: str, said: str):
         load(TrainConfig, file, [override])
     assert said in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_pairs_that_alternate_lose_no_side_to_a_least_reward(tmp_path: Path):
+    data = {"files": ["a.samples"], "pairs": "alternating"}
+    assert config(tmp_path, data=data).data.pairs == "alternating"
+    with pytest.raises(ValidationError, match="least_reward: pairs that alternate are taken as they stand"):
+        config(tmp_path, data={**data, "least_reward": 0.5})
+
+
+def test_data_without_a_pair_says_what_a_pair_takes(tmp_path: Path):
+    generator = np.random.default_rng(0)
+    alone = [sample(generator, task=task, reward=1.0) for task in ("a", "b")]
+    write_samples(tmp_path / "alone.samples", alone)
+    dpo: Any = SimpleNamespace(name="dpo", needs=frozenset({"pairs"}))
+    with pytest.raises(
+        UsageError,
+        match=r"2 samples \(0 below the least reward\) hold no pair for dpo: it takes two tries of one",
+    ):
+        prepare(DataConfig(files=(tmp_path / "alone.samples",)), dpo)
 
 
 @given(

@@ -129,6 +129,9 @@ class DataConfig(Section):
             raise ValueError("say where samples come from: files of samples, or a lake and runs, or a dataset")
         if self.runs and self.lake is None:
             raise ValueError("lake: name the lake that holds the runs")
+        if self.pairs == "alternating" and self.least_reward is not None:
+            # Without the rejected sides what is left would be paired anew, chosen with chosen.
+            raise ValueError("least_reward: pairs that alternate are taken as they stand in the file; leave it out")
         return self
 
 

@@ -161,7 +161,13 @@ def _prepared(samples: Sequence[Sample], data: DataConfig, algorithm: Algorithm)
         samples = [sample for sample in samples if sample.reward >= data.least_reward]
     if "pairs" in algorithm.needs:
         groups = _pairs(samples, data)
-        left = 0
+        left = total - len(samples)
+        if not groups:
+            raise UsageError(
+                f"data: {total} samples ({left} below the least reward) hold no pair for {algorithm.name}: it takes "
+                f"two tries of one task with rewards more than {data.margin:g} apart that part at an action with loss; "
+                "add tries with --group"
+            )
     elif "group" in algorithm.needs:
         groups, alike = _scored(samples, algorithm)
         left = total - len(samples)
