@@ -22,6 +22,7 @@ from silva.loops.flywheel.loop import Loop
 from silva.loops.flywheel.plan import before, stages
 from silva.loops.flywheel.verdict import gain, judge, rates
 from silva.loops.flywheel.weights import playing, trained_from
+from silva.rollout import RolloutConfig
 from silva.tree import Boundary, Failure, Outcome, Status, Trajectory
 
 SFT: dict[str, Any] = {"source": "expert", "steps": 4}
@@ -205,6 +206,15 @@ def test_rates_are_by_task_over_its_seeds() -> None:
 def test_of_several_attempts_at_one_place_the_last_counts() -> None:
     lost, again = attempt("t", None), msgspec.structs.replace(attempt("t", True), id="again", attempt=1)
     assert rates([lost, again]) == rates([again, lost]) == {"t": 1.0}
+
+
+def test_the_longest_name_of_a_line_leaves_names_for_its_runs(tmp_path: Path) -> None:
+    loop = Loop(config(tmp_path, line="l" * 45))
+    longest = f"{loop.config.line}.test.{loop.config.line}-999"
+    for run in (longest, *map(loop.run_name, loop.plan)):
+        assert RolloutConfig.model_validate({"run": run, "env": "babyai", "policy": "expert"}).run == run
+    with pytest.raises(ValidationError, match="at most 45"):
+        config(tmp_path, line="l" * 46)
 
 
 @pytest.mark.parametrize(

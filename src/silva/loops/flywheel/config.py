@@ -18,7 +18,8 @@ from silva.train.config import (
     OptimiserConfig,
 )
 
-LINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
+LINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,44}")
+"""A line's name; it stands twice in the name of a measuring run, LINE.test.LINE-NUMBER, which has at most 100."""
 TINY = "tiny"
 """Names a policy made from nothing for the environment."""
 
@@ -180,7 +181,7 @@ class FlywheelConfig(Section):
     def _line_name(cls, value: str) -> str:
         if not LINE.fullmatch(value) or re.search(r"-\d+$", value):
             raise ValueError(
-                f"line {value!r}: letters, digits, '.', '_' and '-' only, at most 60, no -NUMBER at the end"
+                f"line {value!r}: letters, digits, '.', '_' and '-' only, at most 45, no -NUMBER at the end"
             )
         return value
 
