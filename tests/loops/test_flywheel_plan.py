@@ -221,6 +221,7 @@ def test_the_longest_name_of_a_line_leaves_names_for_its_runs(tmp_path: Path) ->
     ("changed", "told"),
     [
         ({"rounds": [{"source": "expert"}]}, "steps or epochs"),
+        ({"rounds": [{"source": "expert", "steps": 9, "optimiser": {"warmup": 9}}]}, "9 steps leave none of 9"),
         ({"rounds": [{"source": "expert", "steps": 1, "algorithm": {"name": "grpo"}}]}, "plays each task once"),
         ({"rounds": [{**GRPO, "group": 1}]}, "at least 2"),
         ({"rounds": [{**GRPO, "algorithm": {"name": "opd"}}]}, "takes sft, grpo or dpo"),

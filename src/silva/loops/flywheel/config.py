@@ -143,6 +143,8 @@ class RoundConfig(Section):
     def _how_long(self) -> RoundConfig:
         if (self.steps is None) == (self.epochs is None):
             raise ValueError("say how long: steps or epochs")
+        if self.steps is not None and self.optimiser.warmup >= self.steps:  # of epochs there are always more
+            raise ValueError(f"optimiser.warmup: {self.optimiser.warmup} steps leave none of {self.steps} to train at")
         if self.source == "expert" and self.algorithm.name != "sft":
             raise ValueError(
                 f"source expert: {self.algorithm.name} compares attempts, and the expert plays each task once"
