@@ -132,6 +132,17 @@ def test_a_folder_of_another_configuration_is_refused(tmp_path: Path) -> None:
         check(Loop(config(tmp_path, seed=3)))
 
 
+def test_another_lake_is_refused_and_a_folder_that_moved_with_its_own_is_not(tmp_path: Path) -> None:
+    loop = Loop(config(tmp_path / "here"))
+    loop.folder.mkdir()
+    loop.keep_config()
+    loop.ledger.append(entry("base", inputs=loop.plan[0].inputs, outputs={"version": "flywheel-0"}))
+    with pytest.raises(UsageError, match=r"what it has made is in lake .*here/lake, not in elsewhere"):
+        check(Loop(config(tmp_path / "here", lake="elsewhere")))
+    loop.folder.rename(tmp_path / "there")
+    check(Loop(config(tmp_path / "there")))
+
+
 def test_a_folder_with_other_things_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"holds thesis\.txt and no loop"):

@@ -86,6 +86,12 @@ def check(loop: Loop) -> None:
             f"folder {loop.folder}: its stage {other} was of another configuration ({CONFIG} there has it); go on with "
             "that one, or name another folder"
         )
+    kept = type(loop).read(loop.folder).lake if over and (loop.folder / CONFIG).exists() else loop.lake
+    if kept != loop.lake:  # no stage's inputs name it, so that a folder may be moved with the lake in it
+        raise UsageError(
+            f"folder {loop.folder}: what it has made is in lake {kept}, not in {loop.lake}; go on with that one, or "
+            "name another folder"
+        )
     if not over and not (loop.folder / CONFIG).exists():
         held = [each.name for each in loop.folder.iterdir() if not each.name.startswith(".")]
         if held:
