@@ -20,6 +20,7 @@ from silva.loops.flywheel.flywheel import check
 from silva.loops.flywheel.ledger import FILE, Entry, StageLedger
 from silva.loops.flywheel.loop import Loop
 from silva.loops.flywheel.plan import before, stages
+from silva.loops.flywheel.report import head_of
 from silva.loops.flywheel.verdict import gain, judge, rates
 from silva.loops.flywheel.weights import playing, trained_from
 from silva.rollout import RolloutConfig
@@ -162,6 +163,21 @@ def test_the_head_is_the_last_one_promoted_before_a_stage(tmp_path: Path) -> Non
     assert loop.head(by_name["round-2.judge"]) == "flywheel-1"
     assert loop.head(by_name["round-3.rollout"]) == "flywheel-1"
     assert loop.head(by_name["prove-after-3"]) == "flywheel-1"
+
+
+def test_rounds_added_after_a_proof_that_rolled_back_start_from_the_base(tmp_path: Path) -> None:
+    loop = Loop(config(tmp_path, rounds=[SFT]))
+    assert head_of(loop) == ""
+    loop.ledger.append(entry("base", outputs={"version": "flywheel-0"}))
+    loop.ledger.append(entry("round-1.judge", outputs={"promoted": True, "candidate": "flywheel-1"}))
+    assert head_of(loop) == "flywheel-1"
+    loop.ledger.append(entry("prove-after-1", outputs={"rolled_back": True, "base": "flywheel-0"}))
+    longer = Loop(config(tmp_path, rounds=[SFT, GRPO]))
+    by_name = {stage.name: stage for stage in longer.plan}
+    assert longer.head(by_name["round-2.rollout"]) == longer.head(by_name["round-2.judge"]) == "flywheel-0"
+    assert head_of(loop) == head_of(longer) == "flywheel-0"
+    longer.ledger.append(entry("round-2.judge", outputs={"promoted": True, "candidate": "flywheel-2"}))
+    assert head_of(longer) == longer.head(by_name["prove-after-2"]) == "flywheel-2"
 
 
 def test_training_goes_on_from_the_registrys_copy_of_an_adapter_beside_what_plays(tmp_path: Path) -> None:

@@ -107,13 +107,17 @@ class Loop:
             raise StoreError(f"loop {self.folder}: stage {name} has not ended; begin the loop in a new folder")
         return found
 
-    def head(self, before: Stage) -> str:
-        """The version that plays when a stage runs: the last one promoted before it, or the base."""
-        name = str(self.given("base")["version"])
-        for number in range(1, before.round or len(self.config.rounds) + 1):
+    def head(self, before: Stage | None = None) -> str:
+        """The version that plays when a stage runs, or in the end: the last one promoted before it, or the base; the
+        base too where a proof took the head back, be it that rounds were added then."""
+        base = name = str(self.given("base")["version"])
+        for number in range(1, (before.round if before else 0) or len(self.config.rounds) + 1):
             found = self.outputs(f"round-{number}.judge")
             if found is not None and found["promoted"]:
                 name = str(found["candidate"])
+            proof = self.outputs(f"prove-after-{number}")  # once the loop's end
+            if proof is not None and proof["rolled_back"]:
+                name = base
         return name
 
     def result_file(self, stage: Stage) -> Path:

@@ -105,14 +105,7 @@ def write(loop: Loop, brand: str = "flywheel", guided: Sequence[Mapping[str, Any
 
 def head_of(loop: Loop) -> str:
     """The version the loop has come to, from its ledger; "" before there is one."""
-    head = _base(loop)
-    for stage in loop.plan:
-        found = loop.outputs(stage.name)
-        if stage.kind == "judge" and found is not None and found["promoted"]:
-            head = str(found["candidate"])
-        if stage.kind == "prove" and found is not None and found["rolled_back"]:
-            head = str(found["base"])
-    return head
+    return loop.head() if _base(loop) else ""
 
 
 def _base(loop: Loop) -> str:
