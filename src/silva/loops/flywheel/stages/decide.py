@@ -49,7 +49,7 @@ def _prove(loop: Loop, stage: Stage) -> Json:
     return {
         "base": base,
         "head": head,
-        "rolled_back": verdict.proven_worse,
+        "rolled_back": verdict.proven_worse and _is_head(registry, base),  # or others have promoted since
         "verdict": msgspec.to_builtins(verdict),
         "measured": measured,
     }

@@ -1,0 +1,109 @@
+"""Who is the head: what `judge` and `prove` decide over attempts in a lake, and what they do to the line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from policy_folders import adapter as adapter_folder
+from policy_folders import base as base_weights_folder
+
+from silva.lake import Lake
+from silva.loops.flywheel.config import FlywheelConfig
+from silva.loops.flywheel.ledger import Entry
+from silva.loops.flywheel.loop import Loop
+from silva.loops.flywheel.stages import decide, run
+from silva.tree import Json, Outcome, Status, Trajectory
+
+BASE, TRAINED = "flywheel-0", "flywheel-1"
+
+
+def loop_with(folder: Path, part: str, solved: dict[str, int]) -> Loop:
+    """A loop whose first round has trained a version; of a part's 20 tasks each version solved so many."""
+    rounds = [{"source": "expert", "steps": 1}]
+    loop = Loop(FlywheelConfig.model_validate({"folder": folder / "loop", "env": "arithmetic", "rounds": rounds}))
+    registry = loop.registry()
+    registry.begin("flywheel", base_weights_folder(folder / "small"))
+    registry.register("flywheel", adapter_folder(folder / "trained"))
+    note(loop, "base", {"version": BASE})
+    note(loop, "round-1.register", {"version": TRAINED})
+    with Lake.open(loop.lake) as lake:
+        for version, count in solved.items():
+            lake.append_sync([attempt(f"flywheel.{part}.{version}", n, n < count) for n in range(20)])
+    return loop
+
+
+def note(loop: Loop, stage: str, outputs: Json) -> None:
+    loop.ledger.append(Entry(stage=stage, event="ended", inputs="", at=1.0, outputs=outputs))
+
+
+def attempt(run: str, number: int, success: bool) -> Trajectory:
+    return Trajectory(
+        id=f"{run}-{number}",
+        tree_id=f"{run}-{number}",
+        run_id=run,
+        task_id=f"task/{number}",
+        env="arithmetic",
+        index=0,
+        attempt=0,
+        seed=0,
+        leaf_id=None,
+        outcome=Outcome(status=Status.COMPLETED, score=float(success), success=success, failure=None),
+    )
+
+
+def decided(loop: Loop, kind: str) -> Json:
+    return run(loop, next(stage for stage in loop.plan if stage.kind == kind))
+
+
+def head(loop: Loop) -> str:
+    line = loop.registry().line("flywheel")
+    return line.versions[line.head].name
+
+
+@pytest.mark.parametrize(("after", "promoted"), [(16, True), (6, False), (0, False)])
+def test_a_candidate_is_promoted_only_where_the_whole_interval_of_its_gain_lies_above_nought(
+    tmp_path: Path, after: int, promoted: bool
+) -> None:
+    loop = loop_with(tmp_path, "dev", {BASE: 4, TRAINED: after})
+    said = decided(loop, "judge")
+    assert said["promoted"] is promoted and said["verdict"]["tasks"] == 20
+    assert head(loop) == (TRAINED if promoted else BASE)
+    events = len(loop.registry().line("flywheel").events)
+    assert decided(loop, "judge") == said and len(loop.registry().line("flywheel").events) == events
+
+
+@pytest.fixture
+def played(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attempts are in the lake: nothing is played."""
+
+    def measure(loop: Loop, version: str, part: str) -> dict[str, Any]:
+        return {"version": version, "part": part}
+
+    monkeypatch.setattr(decide, "measure", measure)
+
+
+def proving(folder: Path, after: int) -> Loop:
+    loop = loop_with(folder, "test", {BASE: 12, TRAINED: after})
+    loop.registry().promote(TRAINED, over=BASE)
+    note(loop, "round-1.judge", {"promoted": True, "candidate": TRAINED})
+    return loop
+
+
+@pytest.mark.usefixtures("played")
+@pytest.mark.parametrize(("after", "back"), [(0, True), (11, False), (18, False)])
+def test_a_head_that_is_worse_on_tasks_no_decision_saw_is_rolled_back(tmp_path: Path, after: int, back: bool) -> None:
+    loop = proving(tmp_path, after)
+    said = decided(loop, "prove")
+    assert said["rolled_back"] is back and head(loop) == (BASE if back else TRAINED)
+    assert decided(loop, "prove") == said  # killed before the ledger had it, and begun again
+
+
+@pytest.mark.usefixtures("played")
+def test_nothing_is_said_to_be_rolled_back_where_somebody_else_has_promoted(tmp_path: Path) -> None:
+    loop = proving(tmp_path, 0)
+    theirs = loop.registry().register("flywheel", adapter_folder(tmp_path / "theirs", seed=2))
+    loop.registry().promote(theirs.name, by="somebody else")
+    said = decided(loop, "prove")
+    assert said["rolled_back"] is False and head(loop) == theirs.name
