@@ -127,13 +127,16 @@ def _curve(name: str, label: str, values: Sequence[tuple[int, float]]) -> Plot:
         return LEFT + (step - first) / (last - first) * (WIDTH - LEFT - RIGHT)
 
     points = " ".join(f"{x(step):.1f},{_y(value + below, span):.1f}" for step, value in values)
-    marks = sorted({0.0 - below, 0.0, above / 2, above})  # not -0.0
+    marks: list[float] = []
+    for mark in (0.0, above, -below, above / 2):  # GRPO's loss begins a rounding error above 0: words need their place
+        if all(abs(mark - other) > span / 12 for other in marks):
+            marks.append(mark)
     return Plot(
         name=name,
         x_label="step",
         y_label=label,
         x_ticks=tuple(Tick(at=x(step), label=str(step)) for step in sorted({first, (first + last) // 2, last})),
-        y_ticks=tuple(Tick(at=_y(mark + below, span), label=f"{mark:.3g}") for mark in marks),
+        y_ticks=tuple(Tick(at=_y(mark + below, span), label=f"{mark:.3g}") for mark in sorted(marks)),
         lines=(Line(points=points, kind="good", name=label, dots=()),),
     )
 
