@@ -102,6 +102,8 @@ def test_empty_file_is_an_empty_configuration(tmp_path: Path) -> None:
         ("c.yaml", "run: !!python/object:os.system {}\n", [], "config c.yaml line 1: not YAML"),
         ("c.toml", "run = \n", [], "config c.toml: not TOML"),
         ("c.ini", "run: r\n", [], "config c.ini: unknown kind of file '.ini'"),
+        ("c.yaml", "run: r\nenv: [a]\n", ["env.0=b"], "override env.0: env is a list, which is given whole: env='[…]'"),
+        ("c.yaml", "run: r\n", ["env.0=b"], "override env.0: env: input should be a valid tuple"),
         ("c.yaml", "run: r\n", ["novalue"], "override 'novalue': write it as key=value"),
         ("c.yaml", "run: r\n", ["=3"], "override '=3': write it as key=value"),
         ("c.yaml", "run: r\n", ["a..b=3"], "override 'a..b=3': write it as key=value"),

@@ -140,8 +140,11 @@ def _override(text: str) -> tuple[list[str], Any]:
 
 def _set(values: dict[str, Any], dotted: list[str], value: Any) -> None:
     place = values
-    for key in dotted[:-1]:
+    for depth, key in enumerate(dotted[:-1], start=1):
         below = place.get(key)
+        if isinstance(below, list):
+            name = ".".join(dotted[:depth])
+            raise UsageError(f"override {'.'.join(dotted)}: {name} is a list, which is given whole: {name}='[…]'")
         if not isinstance(below, dict):
             below = place[key] = {}
         place = below
@@ -200,7 +203,8 @@ def _invalid(error: ValidationError, where: str, overridden: dict[str, str]) -> 
     field = ".".join(str(part) for part in first["loc"])
     source = where
     for dotted in overridden:
-        if field == dotted or field.startswith(f"{dotted}."):
+        made_an_object = first["type"].endswith("_type") and dotted.startswith(f"{field}.")  # of what is none
+        if field == dotted or field.startswith(f"{dotted}.") or made_an_object:
             source = f"override {dotted}"
     problem = " ".join(first["msg"].split()).removeprefix("Value error, ")
     problem = problem[:1].lower() + problem[1:]
