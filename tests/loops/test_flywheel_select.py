@@ -109,6 +109,24 @@ def test_nobody_is_promoted_over_a_version_that_others_promoted(tmp_path: Path) 
     assert line.versions[line.head].name == theirs.name and line.status(ours) == "candidate"
 
 
+# What is refused before anything is played
+
+
+def test_a_key_and_parameters_that_later_stages_read_are_refused_by_the_first(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    bad = {"source": "policy", "steps": 1, "algorithm": {"name": "grpo", "parameters": {"klip": 3}}}
+    values: dict[str, Any] = {"folder": tmp_path, "env": "arithmetic", "rounds": [*ROUNDS, bad]}
+    loop = Loop(FlywheelConfig.model_validate(values))
+    first = {each.kind: each for each in reversed(loop.plan)}
+    for kind in ("base", "rollout"):  # the latter where the round was added to a loop that had ended
+        with pytest.raises(UsageError, match="round 2: algorithm grpo: klip"):
+            run(loop, first[kind])
+    loop = Loop(FlywheelConfig.model_validate({**values, "rounds": ROUNDS, "tasks": {"key": "anything"}}))
+    with pytest.raises(UsageError, match="key 'anything' is not known"):
+        run(loop, loop.plan[0])
+    assert not any(tmp_path.iterdir())
+
+
 # Where it is played
 
 
