@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from online_parts import Compared, CountingEngine, Stamped, configured
 from pydantic import ValidationError
 
-from silva.errors import UsageError
+from silva.errors import StoreError, UsageError
 from silva.lake import Lake
 from silva.models.scripted import Script, ScriptedServer
 from silva.train.buffer import Jobs
@@ -233,6 +234,25 @@ async def test_a_run_that_diverges_stops_and_says_so(tmp_path: Path):
     result = await play(tmp_path, engine)
     assert result.status == "diverged" and "loss" in result.reason and result.policy is None
     assert engine.restored == [0, 0] and result.reason.endswith("base (step 0) is served again")
+
+
+class Full(CountingEngine):
+    """The disk is full when its second weights are to be served."""
+
+    def save_weights_for_sampler(self, folder: Path) -> Path:
+        if self.step == 2:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().save_weights_for_sampler(folder)
+
+
+@pytest.mark.slow
+async def test_weights_that_find_no_room_end_the_run_in_one_line_and_it_goes_on_when_there_is(tmp_path: Path):
+    with pytest.raises(StoreError, match="the weights of step 2 cannot be written, the disk is full: free space, then"):
+        await play(tmp_path, Full(), steps=3)
+    engine = CountingEngine()
+    result = await play(tmp_path, engine, steps=3)
+    assert (result.status, result.step) == ("finished", 3)
+    assert [step for step, _ in engine.published] == [2, 3] and len(engine.trained) == 1
 
 
 class Growing(CountingEngine):

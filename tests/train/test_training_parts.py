@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +26,8 @@ from silva.train.checkpoint import Checkpoints, write_folder
 from silva.train.config import DataConfig, DivergenceConfig, OptimiserConfig, TrainConfig
 from silva.train.curves import CurveFile, LakeCurve, Point, read_curve
 from silva.train.divergence import DivergenceWatch
+from silva.train.online.timeline import Timeline, read_timeline
+from silva.train.output import keep_config
 from silva.train.sample_file import write_samples
 from silva.train.schedule import learning_rate
 from silva.train.sources import Epochs, prepare
@@ -190,6 +195,31 @@ def test_a_curve_is_cut_at_the_checkpoint_a_run_resumes_from(tmp_path: Path):
     points = read_curve(tmp_path)
     assert [point.step for point in points] == [1, 2, 3, 4]
     assert points[-1].values["loss"] == 40.0 and math.isnan(points[1].values["loss"])
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No file can grow past its first bytes."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("what", ["curves.jsonl", "timeline.jsonl", "config.yaml"])
+def test_a_disk_that_is_full_where_no_checkpoint_is_written_is_one_line_too(tmp_path: Path, what: str):
+    curve, timeline = CurveFile(tmp_path, -1), Timeline(tmp_path)
+    write: dict[str, list[Callable[[], object]]] = {
+        "curves.jsonl": [lambda: curve.write(Point(step=1, values={"loss": 0.5})), curve.close],
+        "timeline.jsonl": [lambda: timeline.add("wait", 0.0), timeline.close],
+        "config.yaml": [lambda: keep_config(tmp_path, {"run": "learns"})],
+    }
+    for each in write[what]:
+        with full_disk(), pytest.raises(StoreError, match=f"^{what} cannot be written, the disk is full: free space"):
+            each()
+    assert not read_curve(tmp_path) and not read_timeline(tmp_path)
 
 
 @pytest.mark.slow

@@ -8,15 +8,14 @@ A checkpoint whose weights then turned out bad is set aside under the name `dive
 
 from __future__ import annotations
 
-import errno
 import os
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from silva.errors import StoreError
 from silva.lake.durable import sync_file, sync_folder
+from silva.train.output import disk_refusals
 
 _NAME = re.compile(r"step-(\d{6,})")
 _DRAFT = ".unfinished-"
@@ -34,27 +33,24 @@ def write_folder(folder: Path, fill: Callable[[Path], None]) -> Path:
     """
     draft = folder.with_name(f"{_DRAFT}{folder.name}-{os.getpid()}")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        for left in folder.parent.glob(f"{_DRAFT}{folder.name}-*"):  # of a process that was killed
-            shutil.rmtree(left, ignore_errors=True)
-        draft.mkdir()
-        fill(draft)
-        for place, _, names in os.walk(draft):
-            for name in names:
-                sync_file(Path(place, name))
-            sync_folder(Path(place))
-        if folder.exists():
-            old = folder.with_name(f"{_DRAFT}{folder.name}-{os.getpid()}-old")
-            folder.rename(old)
-            draft.rename(folder)
-            shutil.rmtree(old, ignore_errors=True)
-        else:
-            draft.rename(folder)
-        sync_folder(folder.parent)
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-        why = "the disk is full: free space" if full else f"{error.strerror or error}: check the disk"
-        raise StoreError(f"{folder.name} cannot be written, {why}, then go on with --resume") from error
+        with disk_refusals(folder.name):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            for left in folder.parent.glob(f"{_DRAFT}{folder.name}-*"):  # of a process that was killed
+                shutil.rmtree(left, ignore_errors=True)
+            draft.mkdir()
+            fill(draft)
+            for place, _, names in os.walk(draft):
+                for name in names:
+                    sync_file(Path(place, name))
+                sync_folder(Path(place))
+            if folder.exists():
+                old = folder.with_name(f"{_DRAFT}{folder.name}-{os.getpid()}-old")
+                folder.rename(old)
+                draft.rename(folder)
+                shutil.rmtree(old, ignore_errors=True)
+            else:
+                draft.rename(folder)
+            sync_folder(folder.parent)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
     return folder

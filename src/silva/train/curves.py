@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +20,9 @@ from typing import Any, Protocol, TextIO
 import silva
 from silva.errors import UsageError
 from silva.lake import Lake
+from silva.lake.durable import sync_file
 from silva.train.config import TrainConfig
+from silva.train.output import disk_refusals
 from silva.tree import Lineage, Run
 
 FILE = "curves.jsonl"
@@ -55,25 +56,30 @@ class CurveFile:
     Args:
         folder: that holds it.
         after: the step the run goes on from; later lines are cut off.
+
+    Every method raises StoreError where the disk refuses.
     """
 
     def __init__(self, folder: Path, after: int = 0) -> None:
         self._path = folder / FILE
         kept = [point for point in read_curve(folder) if point.step <= after]
         draft = self._path.with_suffix(".draft")
-        draft.write_text("".join(map(_line, kept)), encoding="utf-8")
-        draft.replace(self._path)
-        self._file = self._path.open("a", encoding="utf-8")
+        with disk_refusals(FILE):
+            draft.write_text("".join(map(_line, kept)), encoding="utf-8")
+            draft.replace(self._path)
+            self._file = self._path.open("a", encoding="utf-8")
 
     def write(self, point: Point) -> None:
         """Append a point; it outlives this process at once."""
-        self._file.write(_line(point))
-        self._file.flush()
+        with disk_refusals(FILE):
+            self._file.write(_line(point))
+            self._file.flush()
 
     def close(self) -> None:
         """Bring it to disk."""
-        os.fsync(self._file.fileno())
-        self._file.close()
+        with disk_refusals(FILE):
+            self._file.close()  # also where it raises: what it could not write is tried once more
+            sync_file(self._path)
 
 
 def read_curve(folder: Path) -> list[Point]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,12 +11,27 @@ from typing import Any
 import yaml
 from filelock import FileLock, Timeout
 
-from silva.errors import UsageError
+from silva.errors import StoreError, UsageError
 from silva.lake.durable import write_whole
 
 CONFIG = "config.yaml"
 CHECKPOINTS = "checkpoints"
 BUFFER = "buffer"
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+@contextmanager
+def disk_refusals(what: str, then: str = "go on with --resume") -> Iterator[None]:
+    """Tell what the disk refuses in the block as one line that names `what`, and what to do `then`.
+
+    Raises:
+        StoreError: it did.
+    """
+    try:
+        yield
+    except OSError as error:
+        why = "the disk is full: free space" if error.errno in _FULL else f"{error.strerror or error}: check the disk"
+        raise StoreError(f"{what} cannot be written, {why}, then {then}") from error
 
 
 @contextmanager
@@ -51,6 +67,7 @@ def keep_config(output: Path, values: Mapping[str, Any]) -> None:
     """Write the configuration into the folder.
 
     Raises:
-        OSError: the disk refused.
+        StoreError: the disk refused.
     """
-    write_whole(output / CONFIG, yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True).encode())
+    with disk_refusals(CONFIG, "try again"):  # where nothing stands yet there is nothing to resume
+        write_whole(output / CONFIG, yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True).encode())

@@ -22,7 +22,7 @@ from silva.train.online.config import OnlineConfig
 from silva.train.online.limits import open_limits
 from silva.train.online.publisher import Publisher
 from silva.train.online.run import SAMPLER, OnlineResult, OnlineRun
-from silva.train.output import BUFFER, held, keep_config
+from silva.train.output import BUFFER, disk_refusals, held, keep_config
 from silva.train.trackers import trackers
 
 if TYPE_CHECKING:
@@ -191,8 +191,9 @@ def _first(engine: LocalEngine | TrlEngine, folder: Path) -> Path:
     import shutil
 
     shutil.rmtree(folder, ignore_errors=True)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    return engine.save_weights_for_sampler(folder)
+    with disk_refusals("the adapter to begin with"):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        return engine.save_weights_for_sampler(folder)
 
 
 def plan(config: OnlineConfig) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from silva.train.online.publisher import Publisher
 from silva.train.online.source import BufferSource
 from silva.train.online.timeline import Idle, Span, Timeline, measure, steady
 from silva.train.online.training import Training, training
+from silva.train.output import disk_refusals
 from silva.train.trainer import TrainResult
 
 if TYPE_CHECKING:
@@ -228,8 +229,9 @@ class OnlineRun:
             "staleness": {str(age): count for age, count in staleness.items()},
         }
         output = self._config.output
-        write_whole(output / SUMMARY, msgspec.json.format(msgspec.json.encode(said), indent=2) + b"\n")
-        write_whole(output / PAGE, page(self._config.run, said, spans, growth.pool).encode())
+        with disk_refusals(SUMMARY):
+            write_whole(output / SUMMARY, msgspec.json.format(msgspec.json.encode(said), indent=2) + b"\n")
+            write_whole(output / PAGE, page(self._config.run, said, spans, growth.pool).encode())
         status = "finished" if result.status == "finished" else "stopped"
         growth.run = msgspec.structs.replace(growth.run, status=status, summary=said | self._curve())
         return result

@@ -18,6 +18,7 @@ from silva.train.buffer.buffer import Buffer
 from silva.train.engines.engine import Engine
 from silva.train.online.publisher import Publisher
 from silva.train.online.timeline import Timeline
+from silva.train.output import disk_refusals
 from silva.train.sample import Sample
 
 T = TypeVar("T")
@@ -133,8 +134,9 @@ class BufferSource:
     def _publish(self, step: int) -> None:
         folder = self._folder / f"step-{step:06d}"
         shutil.rmtree(folder, ignore_errors=True)  # of a process that was killed
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        self._engine.save_weights_for_sampler(folder)
+        with disk_refusals(f"the weights of step {step}"):
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            self._engine.save_weights_for_sampler(folder)
         self._call(self._publisher.publish(folder, step))
 
     def _call(self, call: Coroutine[Any, Any, T]) -> T:

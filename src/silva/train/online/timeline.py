@@ -21,7 +21,8 @@ from typing import Literal, TextIO
 
 import msgspec
 
-from silva.errors import StoreError, UsageError
+from silva.errors import UsageError
+from silva.train.output import disk_refusals
 from silva.tree import Record
 
 FILE = "timeline.jsonl"
@@ -61,7 +62,7 @@ class Idle(Record, frozen=True, kw_only=True):
 
 
 class Timeline:
-    """Collects spans; safe to use from several threads.
+    """Collects spans; safe to use from several threads. Methods raise StoreError where the disk refuses.
 
     Args:
         folder: where they are kept, in `timeline.jsonl`; None keeps them in memory alone.
@@ -77,11 +78,9 @@ class Timeline:
         if folder is not None:
             before = read_timeline(folder)
             self.session = max((span.session for span in before), default=-1) + 1
-            try:
+            with disk_refusals(FILE):
                 (folder / FILE).write_bytes(b"".join(map(_line, before)))  # without a line that was cut short
                 self._file = (folder / FILE).open("a", encoding="utf-8")
-            except OSError as error:
-                raise StoreError(f"{FILE} cannot be written ({error.strerror or error}); free space") from error
 
     def begin(self) -> None:
         """The session's time begins now."""
@@ -97,8 +96,9 @@ class Timeline:
         with self._guard:
             self.spans.append(span)
             if self._file is not None:
-                self._file.write(_line(span).decode())
-                self._file.flush()
+                with disk_refusals(FILE):
+                    self._file.write(_line(span).decode())
+                    self._file.flush()
 
     @contextmanager
     def span(self, kind: Kind, *, step: int = -1, lane: int = -1, group: str = "") -> Iterator[None]:
@@ -110,8 +110,9 @@ class Timeline:
     def close(self) -> None:
         """Let go of the file."""
         if self._file is not None:
-            self._file.close()
-            self._file = None
+            file, self._file = self._file, None
+            with disk_refusals(FILE):  # what could not be written is tried once more
+                file.close()
 
 
 def read_timeline(folder: Path) -> list[Span]:
