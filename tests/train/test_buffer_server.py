@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,10 +14,11 @@ import msgspec
 import pytest
 from buffer_groups import group
 
+from silva.cli.main import run
 from silva.cli.train_buffer import app as command
-from silva.errors import UnreachableError, UsageError
+from silva.errors import Exit, UnreachableError, UsageError
 from silva.models.serving.server import ServerThread
-from silva.train.buffer import BufferClient, BufferConfig, JobConfig, Refused, open_job
+from silva.train.buffer import BlockingBuffer, BufferClient, BufferConfig, JobConfig, Refused, open_job
 from silva.train.buffer.config import Limits
 from silva.train.buffer.serve import buffer_app
 
@@ -92,6 +95,7 @@ async def test_each_job_has_its_token(url: str) -> None:
 BAD = [
     ("POST", "/jobs", b"{", 400, "the body:"),
     ("POST", "/jobs", b'{"job":"x","terms":{"bund":1}}', 400, "bund"),
+    ("POST", "/jobs", b'{"job":"x","terms":{"most_groups":1}}', 400, "job x: terms: most_groups is 1"),
     ("POST", "/jobs", b'{"job":"a/b"}', 400, "use letters"),
     ("POST", "/jobs/night/start", b'{"ids":[]}', 400, "0 ids"),
     ("POST", "/jobs/night/start", b'{"ids":["a b"]}', 400, "printable"),
@@ -177,23 +181,44 @@ async def test_a_server_that_is_not_there_is_told_in_one_line() -> None:
 
 
 def test_the_command_shows_jobs_and_what_is_withheld(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from silva.train.buffer import BlockingBuffer
-
     with BlockingBuffer.local(tmp_path, "night", JobConfig(bound=0, groups_per_step=1)) as buffer:
         buffer.commit(0, 1)
         buffer.put(group("old", 0))
 
-    def run(*words: str) -> str:
+    def shown_by(*words: str) -> str:
         command([*words], standalone_mode=False)
         return capsys.readouterr().out
 
-    assert json.loads(run("--folder", str(tmp_path), "--status", "--json"))["night"]["withheld"] == 1
-    assert "night" in run(f"folder={tmp_path}", "--status")
-    assert "old" in run("--folder", str(tmp_path), "--withheld", "night")
-    shown = run("--job", "day", "--bound", "2", "--dry-run")
+    assert json.loads(shown_by("--folder", str(tmp_path), "--status", "--json"))["night"]["withheld"] == 1
+    assert "night" in shown_by(f"folder={tmp_path}", "--status")
+    assert "old" in shown_by("--folder", str(tmp_path), "--withheld", "night")
+    shown = shown_by("--job", "day", "--bound", "2", "--dry-run")
     assert "bound: 2" in shown
     with pytest.raises(UsageError, match="name it with --job"):
-        run("--bound", "2", "--dry-run")
+        shown_by("--bound", "2", "--dry-run")
+
+
+def test_a_server_that_cannot_begin_says_why_in_one_line_and_ends_with_its_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def begin(folder: Path, *words: str) -> tuple[int, list[str]]:
+        handler = signal.getsignal(signal.SIGTERM)
+        try:
+            code = run(["train", "buffer", "--folder", str(folder), "--port", "0", *words])
+        finally:
+            signal.signal(signal.SIGTERM, handler)
+        token, *told = capsys.readouterr().err.splitlines()
+        assert token.startswith("admin token")
+        return code, told
+
+    with BlockingBuffer.local(tmp_path / "held", "night", TERMS):
+        held = f"error: buffer held: is being written by pid {os.getpid()}; stop that process, or choose another folder"
+        assert begin(tmp_path / "held") == (Exit.STORE, [held])
+    code, told = begin(tmp_path / "held", "--job", "night", "--bound", "3")
+    assert (code, told) == (Exit.USAGE, ["error: job night: was opened with bound=1, not 3; use another name"])
+    (tmp_path / "file").write_text("no folder")
+    code, told = begin(tmp_path / "file" / "buffer")
+    assert code == Exit.STORE and len(told) == 1 and "mend it, or choose another folder" in told[0]
 
 
 class _nothing:

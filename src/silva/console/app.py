@@ -102,7 +102,7 @@ class ConsoleApp:
             await asyncio.to_thread(self._reading.watch.start)
         except SilvaError as error:
             self.failure = error
-            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            await send({"type": "lifespan.startup.failed"})
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()

@@ -21,7 +21,7 @@ from silva.console.users import User, Users, hashed
 from silva.envs.home import home
 from silva.errors import UsageError
 from silva.models.serving.admin import write_secret
-from silva.models.serving.server import server_config, url_of
+from silva.models.serving.server import run_server, server_config, url_of
 
 
 def console_app(location: str, users: Users, port: int, *, trail: Path | None = None, datasets: Path) -> ConsoleApp:
@@ -105,9 +105,7 @@ def serve_console(
     app = console_app(location, users, listening.getsockname()[1], trail=trail, datasets=datasets)
     server = Server(app, lambda: announce(address))
     try:
-        server.run(sockets=[listening])
-    except KeyboardInterrupt:  # uvicorn raises the signal again after a graceful stop
-        pass
+        run_server(server, listening)
     finally:
         app.close()
     if app.failure is not None:

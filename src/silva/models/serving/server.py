@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import logging
 import socket
 import threading
 from collections.abc import Callable
@@ -157,10 +158,31 @@ def serve_forever(
     if watch is not None:
         watch(stop)
     announce(url_of(listening))
+    run_server(server, listening)
+
+
+def run_server(server: uvicorn.Server, listening: socket.socket) -> None:
+    """Run until SIGINT or SIGTERM, or until the application says that it cannot start; it keeps the reason then.
+
+    Raises:
+        SystemExit: the application failed at its start without a word, by a fault of its own.
+    """
+    log = logging.getLogger("uvicorn.error")
+    log.addFilter(_has_news)
     try:
         server.run(sockets=[listening])
     except KeyboardInterrupt:  # uvicorn raises the signal again after a graceful stop
         return
+    except SystemExit:  # so uvicorn ends where the application did not start
+        if not getattr(getattr(server, "lifespan", None), "startup_failed", False):
+            raise
+    finally:
+        log.removeFilter(_has_news)
+
+
+def _has_news(record: logging.LogRecord) -> bool:
+    """Not what uvicorn adds to a failed start, whose reason is told by who runs the server."""
+    return record.getMessage() != "Application startup failed. Exiting."
 
 
 class ServerThread:

@@ -145,7 +145,7 @@ class BufferApp:
                 raise
         except SilvaError as error:  # uvicorn ends; whoever runs it tells the reason in one line
             self.failure = error
-            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            await send({"type": "lifespan.startup.failed"})
             return
         await send({"type": "lifespan.startup.complete"})
         await receive()
@@ -212,9 +212,8 @@ class BufferApp:
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             field = ".".join(map(str, first["loc"]))
-            raise Refused(
-                "malformed", f"job {asked.job[:60]}: terms: {field}: {first['msg']}".replace("\n", " ")
-            ) from error
+            said = ": ".join(filter(None, ("terms", field, first["msg"].removeprefix("Value error, "))))
+            raise Refused("malformed", f"job {asked.job[:60]}: {said}".replace("\n", " ")) from error
         job = self._jobs.open(asked.job, terms)
         body = {"job": job.name, "token": self._jobs.token(job.name), "status": await job.status()}
         await _json(exchange, body, 201)

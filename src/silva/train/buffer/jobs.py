@@ -50,7 +50,8 @@ class Jobs:
             self._lock = FolderLock(folder, folder.name)
         except StoreError as error:
             text = str(error).removeprefix(f"lake {folder.name}: ").split(";")[0]
-            raise StoreError(f"buffer {folder.name}: {text}; stop that process, or choose another folder") from error
+            advice = "stop that process" if "being written" in text else "mend it"
+            raise StoreError(f"buffer {folder.name}: {text}; {advice}, or choose another folder") from error
         try:
             self._secret = _secret(folder)
             for name in job_names(folder):
