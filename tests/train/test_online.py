@@ -19,7 +19,9 @@ from pydantic import ValidationError
 from silva.errors import StoreError, UsageError
 from silva.lake import Lake
 from silva.models.scripted import Script, ScriptedServer
-from silva.train.buffer import Jobs
+from silva.models.serving.server import ServerThread
+from silva.train.buffer import BufferConfig, Jobs, Refused, open_job
+from silva.train.buffer.serve import buffer_app
 from silva.train.curves import CurveFile
 from silva.train.engines.engine import StepResult
 from silva.train.online.drawing import figure, page
@@ -150,6 +152,24 @@ async def test_a_buffer_server_without_a_token_is_refused(tmp_path: Path, monkey
     with pytest.raises(UsageError, match="SILVA_BUFFER_TOKEN"):
         async with open_buffer(config, True):
             pass
+
+
+async def test_a_job_of_a_server_that_another_run_uses_is_left_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    async with ServerThread(buffer_app(BufferConfig(folder=str(tmp_path / "buffer")), "admin")) as server:
+        config = configured(tmp_path, buffer={"url": server.url})
+        monkeypatch.setenv("SILVA_BUFFER_TOKEN", "wrong")
+        with pytest.raises(Refused, match=r"does not take the token in \$SILVA_BUFFER_TOKEN"):
+            async with open_buffer(config, True):
+                pass
+        async with await open_job(server.url, "admin", "online", config.terms(True)) as client:
+            monkeypatch.setenv("SILVA_BUFFER_TOKEN", client._token)
+            async with open_buffer(config, True) as buffer:
+                await buffer.start(["0"])
+            with pytest.raises(UsageError, match=r"job online: another run uses it .*; a new run needs a new job"):
+                async with open_buffer(config, True):
+                    pass
+            async with open_buffer(config, True, resume=True) as buffer:
+                assert (await buffer.status()).in_flight == 1
 
 
 async def play(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from silva.errors import UsageError
 from silva.train.algorithms import Algorithm, algorithm
-from silva.train.buffer import Buffer, BufferClient, Jobs
+from silva.train.buffer import Buffer, BufferClient, Jobs, Refused
 from silva.train.config import BUNDLED
 from silva.train.curves import CurveFile, Sink, TerminalCurve
 from silva.train.engines.open import open_engine, share_cores
@@ -61,7 +61,7 @@ async def _online(
     config: OnlineConfig, loss: Algorithm, resume: bool, out: TextIO | None, stopping: Callable[[], bool]
 ) -> OnlineResult:
     async with AsyncExitStack() as stack:
-        buffer = await stack.enter_async_context(open_buffer(config, "group" in loss.needs))
+        buffer = await stack.enter_async_context(open_buffer(config, "group" in loss.needs, resume))
         engine = await asyncio.to_thread(open_weights, config, loss)
         stack.callback(engine.close)
         publisher = await open_publisher(config, engine)
@@ -127,12 +127,13 @@ def open_weights(config: OnlineConfig, loss: Algorithm) -> LocalEngine | TrlEngi
 
 
 @asynccontextmanager
-async def open_buffer(config: OnlineConfig, rewards: bool) -> AsyncIterator[Buffer]:
-    """The run's job: in the output folder, or of a server. `rewards`: every sample must have one.
+async def open_buffer(config: OnlineConfig, rewards: bool, resume: bool = False) -> AsyncIterator[Buffer]:
+    """The run's job: in the output folder, or of a server. `rewards`: every sample must have one. `resume`: it may
+    hold groups; those of a job that a run begins with would be another run's.
 
     Raises:
-        UsageError: no token for the server, or the job there was opened by other terms.
-        Refused: the job in the folder was.
+        UsageError: no token for the server, or the job there was opened by other terms, or is in use.
+        Refused: the job in the folder was, or the token is wrong.
         StoreError: the folder is held by another process.
     """
     at = config.buffer
@@ -144,13 +145,27 @@ async def open_buffer(config: OnlineConfig, rewards: bool) -> AsyncIterator[Buff
     if not token:
         raise UsageError(f"buffer: the token of job {at.job} is not in ${at.token_env}: set it")
     async with BufferClient(at.url, at.job, token) as client:
-        status = await client.status()
+        try:
+            status = await client.status()
+        except Refused as refused:
+            if refused.kind != "auth":
+                raise
+            raise Refused(
+                "auth",
+                f"buffer job {at.job}: its server does not take the token in ${at.token_env}; "
+                f"`silva train buffer --job {at.job}` prints the job's",
+            ) from refused
         for name, wanted, there in (
             ("bound", config.bound, status.bound),
             ("groups_per_step", config.batch, status.groups_per_step),
         ):
             if wanted != there:
                 raise UsageError(f"buffer job {at.job}: was opened with {name}={there}, this run needs {wanted}")
+        if not resume and (status.entered or status.in_flight or status.version):
+            raise UsageError(
+                f"buffer job {at.job}: another run uses it (version {status.version}, {status.entered} groups are in); "
+                "a new run needs a new job"
+            )
         yield client
 
 
