@@ -132,6 +132,17 @@ def test_a_new_line_says_what_it_grows_from_and_whole_weights_are_their_own_base
     )
 
 
+def test_an_adapter_of_another_base_begins_no_line(
+    lake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, asked = str(adapter(tmp_path / "a")), ["--line", "tools", "--lake", lake]
+    other, small = str(base(tmp_path / "other")), str(base(tmp_path / "small"))
+    said_so = refused(capsys, Exit.USAGE, "register", folder, *asked, "--base", other)
+    assert "it was trained on small, this line grows from other" in said_so
+    assert said(capsys, "list", "--lake", lake) == []
+    assert said(capsys, "register", folder, *asked, "--base", small)["version"] == "tools-1"
+
+
 def test_a_gateway_that_is_not_there_is_exit_4_and_nothing_is_noted(
     tools: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

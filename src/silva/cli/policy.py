@@ -83,7 +83,8 @@ def register(
     as_json: AsJson = False,
 ) -> None:
     """Keep weights as the next version of a line; a new line begins with --base."""
-    from silva.train.registry import Data, Registry
+    from silva.train.registry import Base, Data, Registry
+    from silva.train.registry.checked import checked_files
     from silva.train.registry.version import check_line
     from silva.train.registry.weights import WeightsFolder, base_folder, base_name
 
@@ -104,6 +105,10 @@ def register(
 
         raise UsageError(f"policy line {line} is new: say what it grows from, --base local or --base FOLDER")
     if source is not None:
+        if not state.begun:  # what is refused leaves no line behind that has begun on this base for good
+            checked_files(
+                folder, Base(name=base_name(base, source), digest=source.digest(), tensors=""), source.shapes()
+            )
         registry.begin(line, source.path, name=base_name(base, source), by=_who(by))
     elif not state.begun:
         version = registry.begin(line, folder, keep=True, note=note, by=_who(by))
