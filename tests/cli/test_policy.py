@@ -90,6 +90,10 @@ def test_versions_go_from_candidate_to_head_and_back(tools: str, capsys: pytest.
         (["rollback", "tools"], "tools-0 is the beginning of line tools"),
         (["rollback", "tools", "--to", "tools-0"], "tools-0 is the head already"),
         (["promote", "tools-1", "--over", "tools-2"], "the head is tools-0 by now"),
+        (
+            ["register", "ADAPTER", "--line", "tools", "--metric", "success=nan"],
+            "'success=nan': it is no finite number",
+        ),
         (["reject", "tools-0"], "tools-0 is the head: roll it back first"),
         (["export", "tools-1", "OUT"], "give --base FOLDER"),
         (["export", "tools-1", "OUT", "--like", "x.gguf"], "--like is of --format gguf"),
@@ -105,7 +109,8 @@ def test_what_cannot_be_is_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("SILVA_ADMIN_TOKEN", "token")
-    words = [str(tmp_path / "out") if word == "OUT" else word for word in words]
+    places = {"OUT": str(tmp_path / "out"), "ADAPTER": str(tmp_path / "1")}
+    words = [places.get(word, word) for word in words]
     assert names in refused(capsys, Exit.USAGE, *words, "--lake", tools)
     assert not (tmp_path / "out").exists()
     assert len(said(capsys, "show", "tools", "--lake", tools)["history"]) == 3

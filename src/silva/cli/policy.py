@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from enum import StrEnum
 from pathlib import Path
@@ -338,4 +339,6 @@ def _metrics(file: Path | None, given: list[str]) -> dict[str, Any]:
             raise UsageError(f"--metric {each!r}: write NAME=NUMBER") from error
         if not name or not equals:
             raise UsageError(f"--metric {each!r}: write NAME=NUMBER")
+        if not math.isfinite(found[name]):  # JSON has none: it would be kept as no value at all
+            raise UsageError(f"--metric {each!r}: it is no finite number; leave it out")
     return found
