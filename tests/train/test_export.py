@@ -15,7 +15,7 @@ from policy_folders import MODULES, adapter, base
 from silva.errors import UsageError
 from silva.train.registry import Registry
 from silva.train.registry.export import export_adapter, export_gguf, export_merged
-from silva.train.registry.tensors import read_tensors, stored, values
+from silva.train.registry.tensors import Tensor, read_tensors, stored, values, write_tensors
 
 
 @pytest.fixture
@@ -72,6 +72,29 @@ def test_a_gguf_that_cannot_be_written_leaves_no_file(registry: Registry, tmp_pa
     with pytest.raises(UsageError, match=r"small/config.json lacks what a llama's config has"):
         export_gguf(registry, version, tmp_path / "out" / "x.gguf", base=str(tmp_path / "small"))
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_biases_of_query_and_key_go_with_their_rows_in_a_gguf(tmp_path: Path) -> None:
+    gguf = pytest.importorskip("gguf")
+    heads, width = {"q_proj": 4, "k_proj": 2}, 8
+    said = {"model_type": "llama", "hidden_size": 32, "intermediate_size": 8, "num_hidden_layers": 1, "vocab_size": 3}
+    said |= {"num_attention_heads": 4, "num_key_value_heads": 2, "rms_norm_eps": 1e-5, "attention_bias": True}
+    (tmp_path / "biased").mkdir()
+    (tmp_path / "biased" / "config.json").write_text(json.dumps(said))
+    tensors: dict[str, Tensor] = {}
+    for name, count in heads.items():
+        rows = np.arange(count * width, dtype=np.float32)  # each row, and its bias, is its own number
+        tensors[f"model.layers.0.self_attn.{name}.weight"] = stored(np.repeat(rows[:, None], 32, 1), "F32")
+        tensors[f"model.layers.0.self_attn.{name}.bias"] = stored(rows, "F32")
+    write_tensors(tmp_path / "biased" / "model.safetensors", tensors)
+    registry = Registry.open(tmp_path / "lake", make=True)
+    version = registry.begin("tools", tmp_path / "biased")
+    like = tokenizer_of(tmp_path / "like", 3)
+    file = export_gguf(registry, version, tmp_path / "x.gguf", base=str(tmp_path / "biased"), dtype="F32", like=like)
+    found = {each.name: each.data for each in gguf.GGUFReader(file).tensors}
+    for name in ("attn_q", "attn_k"):
+        weight, bias = found[f"blk.0.{name}.weight"], found[f"blk.0.{name}.bias"]
+        assert list(bias[:4]) == [0, 4, 1, 5] and list(weight[:, 0]) == list(bias)
 
 
 @given(arrays(np.uint16, array_shapes(max_dims=2, max_side=5)))

@@ -139,9 +139,9 @@ class _Shape:
 
 def _array(key: str, array: Floats, dtype: Dtype, shape: _Shape) -> npt.NDArray[Any]:
     """A tensor as GGUF holds it."""
-    if key.endswith(("q_proj.weight", "k_proj.weight")):
-        heads = shape.heads if key.endswith("q_proj.weight") else shape.key_heads
-        array = array.reshape(heads, 2, -1, array.shape[-1]).swapaxes(1, 2).reshape(array.shape)
+    heads = {"q_proj": shape.heads, "k_proj": shape.key_heads}.get(key.split(".")[-2])
+    if heads is not None:  # a bias goes with its rows
+        array = array.reshape(heads, 2, -1, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
     if array.ndim < 2 or dtype == "F32":
         return np.ascontiguousarray(array, np.float32)
     return np.frombuffer(stored(array, dtype).data, np.uint8)
