@@ -203,6 +203,22 @@ async def test_weights_changed_in_place_wait_for_the_drain_and_a_command_that_fa
     assert gateway.versions_kept() == {name: {name} for name in ("tools-0", "tools-1", "tools-2")}
 
 
+def test_merged_weights_of_another_lake_are_not_served_under_the_same_name(registry: Registry, tmp_path: Path) -> None:
+    small, merged = str(tmp_path / "small"), tmp_path / "merged"
+    _, version = registry.find("tools-1")
+    command_change(registry, version, "true", merged, small)
+    command_change(registry, version, "true", merged)
+    other = Registry.open(tmp_path / "other", make=True)
+    other.begin("tools", tmp_path / "small")
+    another = other.register("tools", adapter(tmp_path / "another", seed=7))
+    with pytest.raises(UsageError, match="tools-1 is there already and is not tools-1 of this lake: move it away"):
+        command_change(other, another, "true", merged, small)
+    command_change(other, another, "true", tmp_path / "elsewhere", small)
+    (tmp_path / "models" / "tools-1").mkdir(parents=True)  # somebody's own
+    with pytest.raises(UsageError, match="is not tools-1 of this lake"):
+        command_change(registry, version, "true", tmp_path / "models", small)
+
+
 @pytest.mark.slow
 def test_the_command_publishes_and_a_wrong_token_is_refused(
     registry: Registry, tmp_path: Path, stack: ExitStack

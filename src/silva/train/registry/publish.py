@@ -181,7 +181,7 @@ def command_change(registry: Registry, version: PolicyVersion, command: str, und
     in its environment; `{folder}` and `{version}` in it are filled in.
 
     Raises:
-        UsageError: it cannot be split, or the version cannot be written.
+        UsageError: it cannot be split, the version cannot be written, or another folder lies in its place.
         UnreachableError: when it is run: it failed; its last line says how.
     """
     try:
@@ -193,8 +193,8 @@ def command_change(registry: Registry, version: PolicyVersion, command: str, und
     folder = under / version.name
     if version.kind == "full":
         materialise(registry, version, under)
-    elif not folder.is_dir():
-        export_merged(registry, version, folder, base=base)
+    else:
+        _merged(registry, version, folder, base)
     filled = [word.replace("{folder}", str(folder)).replace("{version}", version.name) for word in words]
     environment = {**os.environ, "SILVA_POLICY_FOLDER": str(folder.resolve()), "SILVA_POLICY_VERSION": version.name}
 
@@ -215,6 +215,22 @@ def command_change(registry: Registry, version: PolicyVersion, command: str, und
             raise UnreachableError(f"{filled[0]} ended with {process.returncode}, the old version serves on: {last}")
 
     return change
+
+
+def _merged(registry: Registry, version: PolicyVersion, folder: Path, base: str) -> None:
+    """Have the merged weights in the folder. Beside it stands which they are, written first: a folder of the same name
+    from another lake, or one that was there before, must not be served as this version."""
+    mark, said = folder.with_name(f".{folder.name}.version"), f"{version.base.digest} {version.digest}\n"
+    if folder.exists():
+        if not mark.is_file() or mark.read_text(encoding="utf-8") != said:
+            raise UsageError(f"{folder} is there already and is not {version.name} of this lake: move it away")
+        return
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        mark.write_text(said, encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{folder} cannot be written: {error.strerror or error}") from error
+    export_merged(registry, version, folder, base=base)
 
 
 async def _in_place(gateway: GatewayAdmin, model: str, swap: Json, change: Change, drain_seconds: float) -> Json:
