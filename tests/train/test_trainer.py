@@ -330,5 +330,8 @@ def test_tensorboard_reads_the_curves(home: Path, tmp_path: Path):
 def test_a_tracker_that_is_not_installed_is_one_line(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(SilvaError, match="pip install") as refused:
-        train(config(home, tmp_path / "out", curves={"wandb": "project"}))
+        train(config(home, tmp_path / "out", curves={"wandb": "project", "lake": str(tmp_path / "lake")}))
     assert refused.value.code == Exit.MISSING
+    with Lake.open(tmp_path / "lake", mode="read") as lake:
+        run = lake.run("tiny")
+    assert run is not None and run.status == "interrupted", "it no longer runs"

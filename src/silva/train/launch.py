@@ -100,9 +100,7 @@ def train_in(
             if not group.leads:
                 return trainer.run(stopping)
             keep_config(config.output, config.model_dump(mode="json"))
-            sinks = _sinks(config, prepared, start, out)
-            for sink in sinks:
-                closing.callback(sink.close)
+            sinks = _sinks(config, prepared, start, out, closing)
             trainer.follow(sinks)
             trained, everything = engine.parameters
             if out is not None:
@@ -172,11 +170,21 @@ def _check_alike(group: Group, start: int, prepared: Prepared) -> None:
         raise UsageError("data: processes read different samples; all machines must see the same files or lake")
 
 
-def _sinks(config: TrainConfig, prepared: Prepared, start: int, out: TextIO | None) -> list[Sink]:
+def _sinks(config: TrainConfig, prepared: Prepared, start: int, out: TextIO | None, closing: ExitStack) -> list[Sink]:
+    """Where curves go. Each is closed in the end, also where a later one refuses: the lake's record says by then that
+    the run runs."""
     points = [point for point in read_curve(config.output) if point.step <= start] if start else []
-    found: list[Sink] = [CurveFile(config.output, start if start else -1)]
+    found: list[Sink] = []
+
+    def add(sink: Sink) -> None:
+        closing.callback(sink.close)
+        found.append(sink)
+
+    add(CurveFile(config.output, start if start else -1))
     if config.curves.lake is not None:
-        found.append(LakeCurve(config.curves.lake, config, prepared.parents, points))
+        add(LakeCurve(config.curves.lake, config, prepared.parents, points))
     if out is not None:
-        found.append(TerminalCurve(out, config.steps, config.curves.print_every))
-    return [*found, *trackers(config)]
+        add(TerminalCurve(out, config.steps, config.curves.print_every))
+    for tracker in trackers(config):
+        add(tracker)
+    return found
