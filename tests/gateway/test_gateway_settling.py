@@ -16,19 +16,19 @@ ASKED: dict[str, Any] = {"model": "scripted", "messages": [{"role": "user", "con
 class SlowDisk:
     """Holds what is submitted to a lake back until told otherwise, in order, as the journal does."""
 
-    def __init__(self, submit: Callable[[Sequence[Any]], asyncio.Future[None]]) -> None:
+    def __init__(self, submit: Callable[..., asyncio.Future[None]]) -> None:
         self.held = threading.Event()
         self._submit = submit
         self._go = threading.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
-    def __call__(self, records: Sequence[Any]) -> asyncio.Future[None]:
+    def __call__(self, records: Sequence[Any], *, at_once: bool = False) -> asyncio.Future[None]:
         loop = asyncio.get_running_loop()
         durable: asyncio.Future[None] = loop.create_future()
 
         async def later() -> None:
             await asyncio.to_thread(self._go.wait)
-            await self._submit(records)
+            await self._submit(records, at_once=at_once)
             if not durable.cancelled():
                 durable.set_result(None)
 

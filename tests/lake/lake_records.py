@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import types
 import typing
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -25,6 +28,11 @@ from silva.tree import (
     tree_id,
     user,
 )
+
+
+def environment() -> dict[str, str]:
+    """Of a process that uses this file."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
 
 
 def episode(number: int, turns: int = 6, run: str = "run", index: int = 0) -> tuple[list[Node], Trajectory]:

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from lake_records import episode, task
+from lake_records import environment, episode, task
 
 from silva.errors import Exit, SilvaError, StoreError, UsageError
 from silva.lake import Lake
@@ -24,10 +24,6 @@ def refused(location, line: str, mode="write", kind=StoreError, **settings) -> N
     assert "\n" not in str(caught.value)
     if kind is StoreError:
         assert caught.value.code == Exit.STORE
-
-
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
 
 
 def test_what_is_no_lake_is_refused(tmp_path):

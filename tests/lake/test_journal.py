@@ -11,8 +11,9 @@ from lake_records import episode, task
 
 from silva.errors import StoreError
 from silva.lake.frames import MAGIC, entry, frames, scan
-from silva.lake.journal import Journal, segments
+from silva.lake.journal import Journal
 from silva.lake.recovery import recover
+from silva.lake.segment import segments
 
 
 def journal(folder, **settings) -> Journal:

@@ -22,8 +22,8 @@ from typing import Any
 
 from silva.errors import StoreError
 from silva.lake.compaction import compact
-from silva.lake.journal import segments
 from silva.lake.place import Place, place
+from silva.lake.segment import segments
 from silva.lake.tables import Tables
 
 REST = 3.0

@@ -17,7 +17,7 @@ from pathlib import Path
 from silva.errors import StoreError
 from silva.lake.apart import Apart
 from silva.lake.compaction import compact
-from silva.lake.journal import segments
+from silva.lake.segment import segments
 from silva.lake.tables import Tables
 
 log = logging.getLogger(__name__)

@@ -17,12 +17,12 @@ from silva.lake.columns import BLOBS, TABLES
 from silva.lake.durable import refusals, write_whole
 from silva.lake.entry import BlobEntry
 from silva.lake.frames import MAGIC, frames
-from silva.lake.journal import segments
 from silva.lake.ledger import ROOT, Ledger, ledgers
 from silva.lake.lock import held, lock_folder
 from silva.lake.place import Place
-from silva.lake.recovery import inspect, salvage
+from silva.lake.recovery import begun, inspect, salvage
 from silva.lake.rows import read
+from silva.lake.segment import segments
 from silva.lake.sql import query
 from silva.lake.tables import Tables
 from silva.lake.tail import Tail
@@ -65,12 +65,14 @@ def _journal(place: Place, repair: bool, writing: bool) -> list[Finding]:
             continue
         if found is None or not found.damage:
             continue
-        torn = path.suffix == ".open" and all(damage.tail for damage in found.damage)
-        lost = sum(damage.end - damage.start for damage in found.damage)
+        torn = path.suffix == ".open" and found.torn
+        lost = begun(path, found) if torn else sum(damage.end - damage.start for damage in found.damage)
+        if not lost:
+            continue
         if repair:
             with refusals(place.where):
                 if torn and found.payloads:
-                    os.truncate(path, found.end)
+                    os.truncate(path, found.damage[0].start)
                 else:
                     salvage(path, place.journal.parent / "quarantine")
         if torn:

@@ -2,7 +2,7 @@
 
     journal folder ─▶ segments ─▶ bytes beyond what was read ─▶ whole frames ─▶ records
 
-A look costs one listing of the folder and one `stat` a segment when nothing was added. The segment that is written is
+A look costs one listing of the folder and a few bytes read when nothing was added. The segment that is written is
 held open, so that it is read to its end although it was sealed and compacted away since the last look. One that came
 and went between two looks is not silently passed over: `missed` says so, and whoever keeps a picture must make it anew
 from the tables.
@@ -11,12 +11,11 @@ from the tables.
 from __future__ import annotations
 
 import contextlib
-import os
 from pathlib import Path
 from typing import BinaryIO
 
 from silva.lake.frames import MAGIC, Entry, entry, scan, whole
-from silva.lake.journal import segments
+from silva.lake.segment import added, segments
 
 SEALED = ".sealed"
 
@@ -89,16 +88,13 @@ class Follower:
         for candidate in (path, path.with_suffix(SEALED)):
             if place.file is None:
                 with contextlib.suppress(FileNotFoundError):
-                    place.file = candidate.open("rb")
+                    place.file = candidate.open("rb", buffering=0)
         if place.file is None:
             return []  # compacted since the folder was listed; the next look finds it gone
         return self._added(place, place.file, sealed=path.suffix == SEALED)
 
     def _added(self, place: _Place, file: BinaryIO, *, sealed: bool) -> list[Entry]:
-        if not sealed and os.fstat(file.fileno()).st_size <= place.offset:
-            return []
-        file.seek(place.offset)
-        data = file.read()
+        data = added(file, place.offset, sealed=sealed)
         payloads, end = whole(data)
         if sealed:
             if end < len(data):

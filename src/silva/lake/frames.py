@@ -2,6 +2,10 @@
 
     record ── tree.encode ──▶ payload ── frame ──▶ bytes in a segment ── scan ──▶ payloads, and where damage lies
 
+The highest bit of a length says that the frame begins a batch (its checksum is inverted then, so that no flipped bit
+says so): all that stands before it was on disk when it was written. A segment has zeros where nothing was written yet.
+By these two, a last batch that a loss of power tore, in whatever order the disk took its parts, is told from damage.
+
 The payload of a record of `silva.tree` is what `silva.tree.encode` wrote (a msgpack array of two); the payload of a
 blob's entry is a msgpack array of three, so that the first byte tells them apart.
 """
@@ -24,6 +28,12 @@ MAGIC = b"SILVAJ1\n"
 HEADER = struct.Struct("<II")
 LARGEST = 1 << 30
 """No payload is larger; a length above it is damage."""
+_BEGINS = 1 << 31
+_LENGTH = _BEGINS - 1
+_INVERTED = 0xFFFFFFFF
+
+SECTOR = 512
+"""Bytes that a disk writes as one, or more."""
 
 _LOCKED = 5000
 
@@ -35,19 +45,30 @@ _decode_blob = msgspec.msgpack.Decoder(tuple[int, str, BlobEntry]).decode
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """Bytes `start` to `end` of a segment hold no whole frame. `tail`: nothing whole follows, so a torn last write."""
+    """Bytes `start` to `end` of a segment hold no whole frame. `tail`: nothing whole follows, so a torn last write.
+    `hole`: a sector there was never written."""
 
     start: int
     end: int
     tail: bool
+    hole: bool = False
 
 
 class Scan(msgspec.Struct, frozen=True):
-    """What a segment holds: the payloads in order, the offset after the last whole frame, and the damage."""
+    """What a segment holds: the payloads in order, the offset after the last whole frame, the damage, and where the
+    last batch begins whose beginning is whole (-1: none says so)."""
 
     payloads: list[bytes]
     end: int
     damage: tuple[Damage, ...]
+    batch: int = -1
+
+    @property
+    def torn(self) -> bool:
+        """Whether all damage is that of a last batch which never was on disk as a whole, so that nobody was told it
+        is, if this segment was not sealed."""
+        last = 0 <= self.batch < self.damage[0].start if self.damage else False
+        return all(damage.tail or (last and damage.hole) for damage in self.damage)
 
 
 def frames(entries: Sequence[Entry]) -> bytes:
@@ -71,6 +92,12 @@ def frames(entries: Sequence[Entry]) -> bytes:
 def frame(payload: bytes) -> bytes:
     """One payload as a frame."""
     return HEADER.pack(len(payload), _checksum(payload)) + payload
+
+
+def as_batch(data: bytes) -> bytes:
+    """Whole frames, the first of which now says that it begins a batch."""
+    length, checksum = HEADER.unpack_from(data)
+    return HEADER.pack(length | _BEGINS, checksum ^ _INVERTED) + data[HEADER.size :]
 
 
 def _checksum(payload: bytes) -> int:
@@ -102,16 +129,17 @@ def scan(data: bytes | memoryview, start: int = 0) -> Scan:
     view = memoryview(data)
     payloads: list[bytes] = []
     damage: list[Damage] = []
-    position = start
+    position, batch = start, -1
     while True:
-        position = _run(view, position, payloads)
+        position, begun = _run(view, position, payloads)
+        batch = max(batch, begun)
         if position == len(view):
-            return Scan(payloads, position, tuple(damage))
+            return Scan(payloads, position, tuple(damage), batch)
         following = _resume(view, position + 1)
         if following is None:
             damage.append(Damage(position, len(view), True))
-            return Scan(payloads, position, tuple(damage))
-        damage.append(Damage(position, following, False))
+            return Scan(payloads, position, tuple(damage), batch)
+        damage.append(Damage(position, following, False, _hole(view, position, following)))
         position = following
 
 
@@ -121,23 +149,36 @@ def whole(data: bytes | memoryview, start: int = 0) -> tuple[list[bytes], int]:
     For a segment still being written, where an unfinished last frame is no damage.
     """
     payloads: list[bytes] = []
-    return payloads, _run(memoryview(data), start, payloads)
+    return payloads, _run(memoryview(data), start, payloads)[0]
 
 
-def _run(view: memoryview, position: int, payloads: list[bytes]) -> int:
-    size = len(view)
+def _hole(view: memoryview, start: int, end: int) -> bool:
+    """Whether a sector from `start` on was never written. The first may hold the end of a whole frame: then what
+    follows in it is zeros, and enough of them to be no length."""
+    first = start - start % SECTOR + SECTOR
+    if first - start >= 4 and first <= end and not any(view[start:first]):
+        return True
+    return any(not any(view[sector : sector + SECTOR]) for sector in range(first, end - SECTOR + 1, SECTOR))
+
+
+def _run(view: memoryview, position: int, payloads: list[bytes]) -> tuple[int, int]:
+    size, batch = len(view), -1
     unpack, crc32, head = HEADER.unpack_from, zlib.crc32, HEADER.size
     while position + head <= size:
-        length, checksum = unpack(view, position)
+        stated, checksum = unpack(view, position)
+        length = stated & _LENGTH
         after = position + head + length
         if length == 0 or after > size:
-            return position
+            return position, batch
         payload = view[position + head : after]
-        if crc32(payload) != checksum:
-            return position
+        begins = stated != length
+        if crc32(payload) != (checksum ^ _INVERTED if begins else checksum):
+            return position, batch
+        if begins:
+            batch = position
         payloads.append(bytes(payload))
         position = after
-    return position
+    return position, batch
 
 
 def _resume(view: memoryview, position: int) -> int | None:
@@ -145,7 +186,10 @@ def _resume(view: memoryview, position: int) -> int | None:
     raw = view.tobytes()
     for mark in _MARK.finditer(raw, position + HEADER.size):
         payload = mark.start()
-        length, checksum = HEADER.unpack_from(raw, payload - HEADER.size)
+        stated, checksum = HEADER.unpack_from(raw, payload - HEADER.size)
+        length = stated & _LENGTH
+        if stated != length:
+            checksum ^= _INVERTED
         if 0 < length <= min(LARGEST, len(raw) - payload) and zlib.crc32(raw[payload : payload + length]) == checksum:
             return payload - HEADER.size
     return None

@@ -137,9 +137,10 @@ class Lake:
         """
         return self._writer().submit(frames(records))
 
-    def submit_encoded(self, records: Sequence[bytes]) -> asyncio.Future[None]:
-        """As `submit`, of records that `silva.tree.encode` has encoded: for a caller that keeps the bytes as well."""
-        return self._writer().submit(b"".join(map(frame, records)))
+    def submit_encoded(self, records: Sequence[bytes], *, at_once: bool = False) -> asyncio.Future[None]:
+        """As `submit`, of records that `silva.tree.encode` has encoded: for a caller that keeps the bytes as well.
+        `at_once`: the event loop has little else to do, so on a quick disk they are written before this returns."""
+        return self._writer().submit(b"".join(map(frame, records)), at_once=at_once)
 
     def append_sync(self, records: Sequence[AnyRecord]) -> None:
         """As `append`, blocking."""

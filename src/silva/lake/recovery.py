@@ -12,7 +12,7 @@ from pathlib import Path
 from silva.errors import StoreError
 from silva.lake.durable import refusals, sync_folder, write_whole
 from silva.lake.frames import MAGIC, Scan, frame, scan
-from silva.lake.journal import seal, segments
+from silva.lake.segment import seal, segments
 
 
 def inspect(path: Path) -> Scan | None:
@@ -21,6 +21,12 @@ def inspect(path: Path) -> Scan | None:
     if len(data) < len(MAGIC) and MAGIC.startswith(data):
         return None
     return scan(data, len(MAGIC) if data.startswith(MAGIC) else 0)
+
+
+def begun(path: Path, found: Scan) -> int:
+    """How many bytes of a batch that was never acknowledged are at the end of an open segment, which may have zeros
+    behind them."""
+    return len(path.read_bytes()[found.damage[0].start :].rstrip(b"\0"))
 
 
 def recover(folder: Path, where: str) -> int:
@@ -34,7 +40,7 @@ def recover(folder: Path, where: str) -> int:
         for number, path in segments(folder).items():
             newest = max(newest, number)
             found = inspect(path)
-            if found is not None and (path.suffix == ".sealed" or any(not damage.tail for damage in found.damage)):
+            if found is not None and (path.suffix == ".sealed" or not found.torn):
                 if found.damage:
                     raise damaged(where, number, found)
                 continue
@@ -42,7 +48,7 @@ def recover(folder: Path, where: str) -> int:
                 path.unlink()
                 continue
             if found.damage:
-                os.truncate(path, found.end)
+                os.truncate(path, found.damage[0].start)
             seal(path)
         if folder.is_dir():
             sync_folder(folder)

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from silva.lake.columns import TABLES
-from silva.lake.journal import segments
 from silva.lake.place import Folder, Place
+from silva.lake.segment import segments
 from silva.lake.tables import Tables
 from silva.lake.tail import Tail
 from silva.lake.versions import versions

@@ -17,8 +17,8 @@ import pyarrow as pa
 from silva.lake.columns import TABLES, Table
 from silva.lake.entry import BlobEntry
 from silva.lake.frames import MAGIC, Entry, entry, scan, whole
-from silva.lake.journal import segments
 from silva.lake.rows import build
+from silva.lake.segment import added, segments
 from silva.tree import Node, Run, Supervision, Task, Trajectory
 
 _NAMES: dict[type, str] = {
@@ -115,9 +115,8 @@ class Tail:
 def _bytes_from(path: Path, offset: int) -> bytes | None:
     for candidate in (path, path.with_suffix(".sealed")):
         try:
-            with candidate.open("rb") as file:
-                file.seek(offset)
-                return file.read()
+            with candidate.open("rb", buffering=0) as file:
+                return added(file, offset, sealed=candidate.suffix == ".sealed")
         except FileNotFoundError:
             continue
     return None  # compacted since the folder was listed: its rows are in the tables, which are looked at afterwards

@@ -40,7 +40,7 @@ class Keeper:
         self._tried = 0.0
         self._recovering: asyncio.Task[None] | None = None
         self._notes: set[asyncio.Task[None]] = set()
-        self.batch = Batch(lambda records: self.lake.submit_encoded(records))
+        self.batch = Batch(lambda records, at_once: self.lake.submit_encoded(records, at_once=at_once))
         self.recovered: Callable[[], None] = lambda: None
 
     def submit(self, written: list[bytes]) -> asyncio.Future[None]:

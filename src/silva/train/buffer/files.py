@@ -20,8 +20,9 @@ import msgspec
 from silva.errors import StoreError
 from silva.lake.durable import write_whole
 from silva.lake.frames import MAGIC, frame, scan, whole
-from silva.lake.journal import Journal, segments
+from silva.lake.journal import Journal
 from silva.lake.recovery import inspect, recover
+from silva.lake.segment import segments
 from silva.train.buffer.events import Event, read, write
 from silva.train.buffer.group import Group
 
