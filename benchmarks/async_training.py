@@ -157,7 +157,8 @@ def main() -> int:
     measured = Measurement(
         name="async_training",
         question="Generation and training side by side: who waits, and how much is grown in a step's time?",
-        bar=f"generation idle under {IDLE_BAR:.0%} at staleness 1 (even), and {WINDOW_BAR}x the trajectories (tailed)",
+        bar=f"generation idle under {IDLE_BAR:.0%} at staleness 1 (even), and {WINDOW_BAR}x the trajectories (tailed, at "
+        f"any staleness measured; this time {best['mode']})",
         ratio=best["ratio"],
         holds=idle < IDLE_BAR and best["ratio"] >= WINDOW_BAR,
         rows=rows,
