@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from silva.models.gateway.dialects.content import content_key
-from silva.models.gateway.index import TreeIndex
+from silva.models.gateway.index import Entry, TreeIndex
+from silva.models.gateway.seen import SeenIds
 from silva.models.gateway.session import Rollout, Session
 from silva.models.model import Completion
 from silva.tree import (
@@ -202,8 +204,17 @@ def test_whatever_a_program_asks_the_nodes_are_a_tree_that_holds_each_conversati
         assert [node.message for node in walk] == [*asked, reply]
         exact = token_walk(walk)
         assert list(exact.ids) == seen_ids(walk), "ids along the walk are what the model saw"
+    index = program.session._index
+    assert index.size == sum(entry.size for entry in index.entries.values())
     loaded = new_session()
     loaded.load(program.nodes.values())
+    for id, node in program.nodes.items():
+        walk = program.tree.walk(id)
+        for each in (index, loaded._index):
+            seen, turn = each.seen(each.entries[id])
+            assert seen == tuple(seen_ids(walk) or ()), node.depth
+            sampled = [step.id for step in walk if step.tokens is not None]
+            assert (turn and turn.id) == (sampled[-1] if sampled else None)
     assert loaded.turns == program.session.turns
     trajectory = program.session.trajectory(Outcome(status=Status.COMPLETED))
     assert trajectory.leaf_id in program.nodes
@@ -226,3 +237,29 @@ def test_what_was_dropped_from_memory_is_gone_on_from_once_it_is_recalled() -> N
     assert said(nodes) == ["more", "and"]
     assert nodes[-1].attributes.get("tokens") is None
     assert index.size == sum(entry.size for entry in index.entries.values())
+
+
+def test_a_turn_reads_only_the_turns_that_no_turn_has_read_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    really = Entry.node.fget
+    assert really is not None
+    monkeypatch.setattr(Entry, "node", property(lambda entry: (read.append(entry.id), really(entry))[1]))
+    program = Program()
+    messages: list[Message] = []
+    for number in range(30):
+        messages += [user(f"say {number}")]
+        program.ask(messages, assistant(f"said {number}"), ids=True)
+        messages += [assistant(f"said {number}")]
+    assert len(read) == 1, "the first turn, by the second; nobody knew that there would be one"
+    first = messages[:2]
+    program.ask([*first, user("no, say this")], assistant("this"), ids=True)
+    assert len(read) == 2
+
+
+@given(st.lists(st.lists(st.integers(0, 2**40), max_size=40), max_size=5), st.sampled_from([0, 14, 70_000]))
+def test_seen_ids_are_those_that_were_taken_in(parts: list[list[int]], before: int) -> None:
+    seen = SeenIds(tuple(range(before)))
+    for part in parts:
+        seen.extend(tuple(part))
+    assert seen.ids == (*range(before), *(each for part in parts for each in part))
+    assert seen.count == len(seen.ids)

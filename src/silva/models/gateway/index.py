@@ -16,6 +16,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import msgspec
 
+from silva.models.gateway.seen import SeenIds
 from silva.models.held import Held
 from silva.tree import Author, Message, Node, Tool, decode, digest, encode, seen_ids
 from silva.tree.exact import RESTART
@@ -52,6 +53,7 @@ class Entry:
         "place",
         "restart",
         "sampled",
+        "seen",
         "size",
         "slot",
         "tools",
@@ -72,6 +74,7 @@ class Entry:
         self.sampled = node.author is Author.POLICY
         self.restart = node.attributes.get("tokens") == RESTART
         self.place = place
+        self.seen: SeenIds | None = None
         self.size = ENTRY_BYTES + 2 * len(written)
         self._written = written
 
@@ -95,19 +98,13 @@ class Entry:
         path.reverse()
         return path
 
-    def seen(self) -> tuple[tuple[int, ...] | None, Entry | None]:
-        """The exact ids the model has seen and sampled along the walk here, and the last sampled turn, where they end.
-        None where a turn lacks its ids."""
-        sampled: list[Entry] = []
+    @property
+    def turn(self) -> Entry | None:
+        """The last sampled turn of its walk, be it this one."""
         entry: Entry | None = self
-        while entry is not None:
-            if entry.sampled:
-                sampled.append(entry)
-                if entry.restart:
-                    break
+        while entry is not None and not entry.sampled:
             entry = entry.parent
-        ids = seen_ids(step.node for step in reversed(sampled))
-        return (None, None) if ids is None else (tuple(ids), sampled[0] if sampled else None)
+        return entry
 
 
 class TreeIndex:
@@ -183,6 +180,38 @@ class TreeIndex:
         self._count(entry.size)
         return entry
 
+    def seen(self, entry: Entry) -> tuple[tuple[int, ...] | None, Entry | None]:
+        """The exact ids the model has seen and sampled along the walk to an entry, and the last sampled turn, where
+        they end. None where a turn lacks its ids."""
+        turn = entry.turn
+        if turn is None:
+            return (), None
+        if turn.seen is None:
+            ids = seen_ids(step.node for step in _turns(turn))
+            if ids is None:
+                return None, None
+            self._see(turn, SeenIds(tuple(ids)))
+        assert turn.seen is not None
+        return turn.seen.ids, turn
+
+    def move_on(self, entry: Entry, node: Node) -> None:
+        """A turn was taken: what its walk has seen until then goes with it."""
+        before = None if entry.parent is None else entry.parent.turn
+        if before is None or before.seen is None:
+            return
+        seen = before.seen
+        self._see(before, None)
+        if node.tokens is not None and "tokens" not in node.attributes:
+            seen.extend(node.tokens.ids)
+            self._see(entry, seen)
+
+    def _see(self, entry: Entry, seen: SeenIds | None) -> None:
+        more = (0 if seen is None else seen.size) - (0 if entry.seen is None else entry.seen.size)
+        entry.seen = seen
+        entry.size += more
+        if self.entries.get(entry.id) is entry:
+            self._count(more)
+
     def load(self, nodes: Iterable[Node]) -> None:
         """Take in stored nodes of this tree, in any order; those whose parent is missing are left out."""
         for node in sorted(nodes, key=lambda node: (node.depth, node.started)):
@@ -213,3 +242,17 @@ class TreeIndex:
     def _count(self, size: int) -> None:
         self.size += size
         self._held.bytes += size
+
+
+def _turns(turn: Entry) -> list[Entry]:
+    """The sampled turns of a walk since it began anew, in order."""
+    found: list[Entry] = []
+    entry: Entry | None = turn
+    while entry is not None:
+        if entry.sampled:
+            found.append(entry)
+            if entry.restart:
+                break
+        entry = entry.parent
+    found.reverse()
+    return found

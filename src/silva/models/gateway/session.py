@@ -91,24 +91,26 @@ class Place:
     """Where a request stands on the tree. `keys` are the content keys of its messages,
     `messages` the request's with what is on the tree as it was recorded."""
 
-    __slots__ = ("_entry", "_tools", "keys", "messages")
+    __slots__ = ("_entry", "_index", "_tools", "keys", "messages")
 
     def __init__(
         self,
         messages: tuple[Message, ...],
         keys: tuple[Hashable, ...] = (),
-        entry: Entry | None = None,
+        reached: tuple[TreeIndex, Entry] | None = None,
         tools: str = "",
     ) -> None:
         self.messages = messages
         self.keys = keys
-        self._entry = entry
+        self._index, self._entry = reached or (None, None)
         self._tools = tools
 
     def known(self) -> tuple[tuple[int, ...], tuple[Message, ...], bool]:
         """The exact ids up to the last sampled turn among what is on the tree (none where they are not known), the
         messages they stand for as they were recorded, and whether those were said under the request's tools."""
-        seen, last = ((), None) if self._entry is None else self._entry.seen()
+        seen, last = ((), None)
+        if self._index is not None and self._entry is not None:
+            seen, last = self._index.seen(self._entry)
         if not seen or last is None:
             return (), (), True
         return seen, tuple(step.message for step in last.walk()), last.tools == self._tools
@@ -164,7 +166,7 @@ class Session:
         if entry is None:
             return Place(tuple(messages), keys)
         recorded = (_as_recorded(step.message, given) for step, given in zip(entry.walk(), messages, strict=False))
-        return Place((*recorded, *messages[covered:]), keys, entry, key)
+        return Place((*recorded, *messages[covered:]), keys, (self._index, entry), key)
 
     def lacks(self, messages: Sequence[Message], keys: Sequence[Hashable], tools: tuple[Tool, ...]) -> bool:
         """Whether part of a conversation may have been dropped from memory: then `recall` it before going on."""
@@ -244,13 +246,14 @@ class Session:
             parent = self._index.entries.get(node.parent_id) if node.parent_id is not None else None
             entry = self._index.add(node, data, parent, keys[node.depth] if node.depth < len(keys) else None)
         if entry is not None:
+            self._index.move_on(entry, nodes[-1])
             self._turn(entry, nodes[-1])
 
     def answered(self, request: str) -> Answer | None:
         """What a repeated request was answered before, or None."""
         node, reply = self._answered.get(request, ("", ""))
         entry = self._index.entries.get(node)
-        return None if entry is None else Answer(completion=_restored(entry), reply=reply)
+        return None if entry is None else Answer(completion=self._restored(entry), reply=reply)
 
     def load(self, nodes: Iterable[Node]) -> None:
         """Go on from what the lake holds of this rollout."""
@@ -304,12 +307,9 @@ class Session:
         return list(self._leaves)[-MOST_LEAVES:]
 
     def _turn(self, entry: Entry, node: Node) -> None:
-        above = entry.parent
-        while above is not None:  # the turn that this one goes on from is no leaf any more
-            if above.sampled:
-                self._leaves.pop(above.id, None)
-                break
-            above = above.parent
+        before = None if entry.parent is None else entry.parent.turn
+        if before is not None:  # it is no leaf any more
+            self._leaves.pop(before.id, None)
         root = entry.root.id
         self._leaves.pop(entry.id, None)
         self._leaves[entry.id] = root
@@ -362,29 +362,28 @@ class Session:
         sampled = completion.tokens
         if sampled is None or not completion.prompt_ids:
             return None, {"tokens": ABSENT}
-        seen = () if entry is None else entry.seen()[0]
+        seen = () if entry is None else self._index.seen(entry)[0]
         tokens, restart = added(seen, completion.prompt_ids, sampled)
         return tokens, {"tokens": RESTART} if restart else {}
 
-
-def _restored(entry: Entry) -> Completion:
-    """A completion as it was, put together from its node."""
-    node = entry.node
-    tokens = node.tokens
-    sampled = () if tokens is None else tokens.ids[len(tokens.ids) - tokens.sampled :]
-    seen, _ = entry.seen()
-    prompt = () if seen is None or not sampled else seen[: len(seen) - len(sampled)]
-    own = Tokens(ids=sampled, sampled=len(sampled), logprobs=tokens.logprobs) if tokens and sampled else None
-    return Completion(
-        message=node.message,
-        finish_reason=node.finish_reason,
-        tokens=own,
-        prompt_ids=prompt,
-        logprobs=() if own is None else own.logprobs,
-        usage=node.usage,
-        model=node.model,
-        policy_version=node.policy_version,
-    )
+    def _restored(self, entry: Entry) -> Completion:
+        """A completion as it was, put together from its node."""
+        node = entry.node
+        tokens = node.tokens
+        sampled = () if tokens is None else tokens.ids[len(tokens.ids) - tokens.sampled :]
+        seen, _ = self._index.seen(entry)
+        prompt = () if seen is None or not sampled else seen[: len(seen) - len(sampled)]
+        own = Tokens(ids=sampled, sampled=len(sampled), logprobs=tokens.logprobs) if tokens and sampled else None
+        return Completion(
+            message=node.message,
+            finish_reason=node.finish_reason,
+            tokens=own,
+            prompt_ids=prompt,
+            logprobs=() if own is None else own.logprobs,
+            usage=node.usage,
+            model=node.model,
+            policy_version=node.policy_version,
+        )
 
 
 def _remember(answers: OrderedDict[str, Any], name: str, answer: Any) -> None:
