@@ -24,26 +24,33 @@ def on_page_markdown(markdown: str, /, page: Any, config: Any, files: Any) -> st
 
 
 def learning(folder: Path) -> str:
-    """The experiments of `benchmarks/learning` as one table, a comparison a line, with the command of each."""
+    """The experiments of `benchmarks/learning` as one table, a comparison a line, and the commands that made them."""
     lines: list[str] = []
+    commands: list[str] = []
     for path in sorted(folder.glob("*.json")):
         for where, body in json.loads(path.read_text(encoding="utf-8")).items():
             policy, env = where.split(" in ", 1)
-            command = f"`{body.get('command', f'{path.stem}.py --env {env} --policy {policy}')}`"
-            lines += [_comparison(each, command) for each in body["comparisons"]]
+            lines += [_comparison(each, f"{path.stem}: {where}") for each in body["comparisons"]]
+            commands.append(body.get("command", f"{path.stem}.py --env {env} --policy {policy}"))
     if not lines:
         return ABSENT
-    head = ["command", "what", "held-out tasks", "before", "after", "gain [95 % interval]", "each seed"]
-    return "\n".join([f"| {' | '.join(head)} |", "|" + "---|" * len(head), *lines])
+    head = ["experiment", "what", "held-out tasks", "before", "after", "gain [95 % interval]", "each seed"]
+    table = "\n".join([f"| {' | '.join(head)} |", "|" + "---|" * len(head), *lines])
+    block = "\n".join(f"$ python benchmarks/learning/{command} --seeds 0 1 2" for command in commands)
+    return f"{table}\n\nThe commands, in the same order:\n\n```console\n{block}\n```"
 
 
-def _comparison(each: dict[str, Any], command: str) -> str:
+def _comparison(each: dict[str, Any], experiment: str) -> str:
     def points(share: float) -> str:
         return f"{100 * share:+.1f}"
 
     seeds = ", ".join(points(seed["after"] - seed["before"]) for seed in each["by_seed"])
     gain = f"{points(each['gain'])} [{points(each['low'])}, {points(each['high'])}]"
-    cells = [command, f"{each['left']} → {each['right']}", str(each["tasks"])]
+    cells = [
+        experiment.replace("/", "/<wbr>").replace("_", "_<wbr>"),
+        f"{each['left']} → {each['right']}",
+        str(each["tasks"]),
+    ]
     cells += [f"{100 * each['before']:.1f} %", f"{100 * each['after']:.1f} %", gain, seeds]
     return f"| {' | '.join(cells)} |"
 
