@@ -47,7 +47,7 @@ def _comparison(each: dict[str, Any], experiment: str) -> str:
     seeds = ", ".join(points(seed["after"] - seed["before"]) for seed in each["by_seed"])
     gain = f"{points(each['gain'])} [{points(each['low'])}, {points(each['high'])}]"
     cells = [
-        experiment.replace("/", "/<wbr>").replace("_", "_<wbr>"),
+        experiment.replace("/", "/<wbr>").replace("_", "_<wbr>"),  # a long name may be broken there
         f"{each['left']} → {each['right']}",
         str(each["tasks"]),
     ]

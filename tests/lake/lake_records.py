@@ -13,6 +13,8 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from silva.lake.frames import MAGIC, entry, scan
+from silva.lake.segment import segments
 from silva.tree import (
     Author,
     Node,
@@ -33,6 +35,15 @@ from silva.tree import (
 def environment() -> dict[str, str]:
     """Of a process that uses this file."""
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), *sys.path])}
+
+
+def held(folder: Path) -> list[str]:
+    """The ids of what a journal's segments hold, in order."""
+    return [
+        entry(payload).id
+        for path in segments(folder).values()
+        for payload in scan(path.read_bytes(), len(MAGIC)).payloads
+    ]
 
 
 def episode(number: int, turns: int = 6, run: str = "run", index: int = 0) -> tuple[list[Node], Trajectory]:

@@ -7,7 +7,7 @@ import os
 import random
 
 import pytest
-from lake_records import episode, task
+from lake_records import episode, held, task
 
 from silva.errors import StoreError
 from silva.lake.frames import MAGIC, entry, frames, scan
@@ -18,14 +18,6 @@ from silva.lake.segment import segments
 
 def journal(folder, **settings) -> Journal:
     return Journal(folder, where="here", number=settings.pop("number", 1), **settings)
-
-
-def held(folder) -> list[str]:
-    return [
-        entry(payload).id
-        for path in segments(folder).values()
-        for payload in scan(path.read_bytes(), len(MAGIC)).payloads
-    ]
 
 
 async def test_thousands_of_coroutines_are_all_kept_once_in_order_of_each(tmp_path):

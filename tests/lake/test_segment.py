@@ -6,28 +6,19 @@ import asyncio
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from lake_records import environment, episode, task
+from lake_records import environment, episode, held, task
 
 from silva.errors import StoreError
 from silva.lake.follower import Follower
-from silva.lake.frames import MAGIC, SECTOR, entry, frames, scan
+from silva.lake.frames import MAGIC, SECTOR, frames
 from silva.lake.journal import Journal
 from silva.lake.recovery import recover
 from silva.lake.segment import AHEAD, Segment, segments
 from silva.lake.tail import Tail
-
-
-def held(folder: Path) -> list[str]:
-    return [
-        entry(payload).id
-        for path in segments(folder).values()
-        for payload in scan(path.read_bytes(), len(MAGIC)).payloads
-    ]
 
 
 def records(number: int, count: int) -> list:

@@ -91,7 +91,7 @@ class Place:
     """Where a request stands on the tree. `keys` are the content keys of its messages,
     `messages` the request's with what is on the tree as it was recorded."""
 
-    __slots__ = ("_entry", "_index", "_tools", "keys", "messages")
+    __slots__ = ("_reached", "_tools", "keys", "messages")
 
     def __init__(
         self,
@@ -102,15 +102,16 @@ class Place:
     ) -> None:
         self.messages = messages
         self.keys = keys
-        self._index, self._entry = reached or (None, None)
+        self._reached = reached
         self._tools = tools
 
     def known(self) -> tuple[tuple[int, ...], tuple[Message, ...], bool]:
         """The exact ids up to the last sampled turn among what is on the tree (none where they are not known), the
         messages they stand for as they were recorded, and whether those were said under the request's tools."""
-        seen, last = ((), None)
-        if self._index is not None and self._entry is not None:
-            seen, last = self._index.seen(self._entry)
+        if self._reached is None:
+            return (), (), True
+        index, entry = self._reached
+        seen, last = index.seen(entry)
         if not seen or last is None:
             return (), (), True
         return seen, tuple(step.message for step in last.walk()), last.tools == self._tools
