@@ -68,7 +68,7 @@ class Driver:
         bus = ["dbus-daemon", "--session", "--nofork", "--nopidfile", f"--address=unix:path={RUNTIME}/bus"]
         self._hold(bus)
         self._hold(["openbox", "--sm-disable"])
-        _until(lambda: (RUNTIME / "bus").exists(), "the bus")
+        _until(_bus_answers, "the bus")
         self._hold(["/usr/libexec/at-spi-bus-launcher", "--launch-immediately", "--a11y=1"])
         import hands
         from screen import Screen
@@ -80,6 +80,7 @@ class Driver:
         self._watch = Watch()
         self._windows = Windows()
         _until(self._windows.managed, "the window manager")
+        _until_accessible(environ["DBUS_SESSION_BUS_ADDRESS"])
 
     def _screen_begun(self, name: str, width: int, height: int) -> str:
         reading, writing = os.pipe()
@@ -154,7 +155,7 @@ class Driver:
     def _bury(self) -> None:
         for name, process in self._held.items():
             if process.poll() is not None:
-                raise Gone(f"{name} has ended")
+                raise Gone(" ".join([f"{name} has ended", _last(RUNTIME / f"{name}.log")]).rstrip())
         for process, name in list(self._applications.items()):
             code = process.poll()
             if code is not None:
@@ -186,6 +187,27 @@ def _until(there: Any, what: str) -> None:
         if time.monotonic() > deadline:
             raise RuntimeError(f"{what} did not come up within {_START_SECONDS:g} s")
         time.sleep(0.005)
+
+
+def _bus_answers() -> bool:
+    """Whether one can connect. Its socket's file is there a moment before it listens."""
+    with socket.socket(socket.AF_UNIX) as trial, contextlib.suppress(OSError):
+        trial.connect(str(RUNTIME / "bus"))
+        return True
+    return False
+
+
+def _until_accessible(address: str) -> None:
+    """Wait for the accessibility bus to have its name: an application that asked earlier would have the bus start a
+    second launcher, and whichever of the two came late would end."""
+    from gi.repository import Gio, GLib
+
+    kind = Gio.DBusConnectionFlags.AUTHENTICATION_CLIENT | Gio.DBusConnectionFlags.MESSAGE_BUS_CONNECTION
+    bus = Gio.DBusConnection.new_for_address_sync(address, kind, None, None)
+    name = GLib.Variant("(s)", ("org.a11y.Bus",))
+    words = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "NameHasOwner", name)
+    _until(lambda: bus.call_sync(*words, None, Gio.DBusCallFlags.NONE, -1, None)[0], "the accessibility bus")
+    bus.close_sync(None)
 
 
 def _last(log: Path) -> str:
