@@ -6,7 +6,8 @@
 Every gateway stands before the same scripted backend (6 KB prompts; replies of 2,000 prompt ids, 200 sampled ids with log
 probabilities), with its own keeping of turns switched on, and is asked afterwards how many whole turns it holds. Rounds are
 interleaved; in each, a gateway is started afresh. Silva acknowledges a turn only once it is on disk; what the others do stands in
-the table.
+the table. Three lines are bounds, not gateways: Silva's own server and client with nothing in between, or reading what they pass
+on, or reading it and having the bytes on disk before they answer.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Any
 from gateway_backend import PROMPT_TOKENS, SAMPLED_TOKENS, serving
 from gateway_load import Endpoint
 from gateway_peers.agent_lightning import AgentLightning
+from gateway_peers.forward import Forward
 from gateway_peers.gateway import VENVS, Gateway, Running
 from gateway_peers.litellm import LiteLLM
 from gateway_peers.rllm import Rllm
@@ -60,7 +62,11 @@ def _silva(folder: Path) -> Gateway:
     return Silva()
 
 
+BOUNDS = ("forward", "forward-json", "forward-journal")
+"""No peers: what a gateway in one Python process could do here at best (see `gateway_peers.forward`)."""
+
 GATEWAYS: dict[str, Callable[[Path], Gateway]] = {
+    **{name: lambda folder, name=name: Forward(name) for name in BOUNDS},
     "silva": _silva,
     "rllm": Rllm,
     "rllm-memory": lambda folder: Rllm(folder, store="memory"),
@@ -260,7 +266,7 @@ def bound(bounds: list[dict[str, Any]]) -> dict[str, Any]:
 
 def judge(rows: list[dict[str, Any]]) -> tuple[float, bool]:
     """Silva's rate over the best peer's, and whether every part of the bar holds. The first row is the backend alone."""
-    by_name = {one["gateway"]: one for one in rows[1:]}
+    by_name = {one["gateway"]: one for one in rows[1:] if one["gateway"] not in BOUNDS}
     silva = by_name.pop("silva")
     best = max(one["turns_per_second"] for one in by_name.values()) if by_name else 0.0
     ratio = silva["turns_per_second"] / best if best else 0.0
@@ -276,7 +282,7 @@ def main() -> int:
         "--only",
         nargs="+",
         choices=GATEWAYS,
-        default=["silva", "rllm", "rllm-memory", "agent-lightning", "litellm"],
+        default=[*BOUNDS, "silva", "rllm", "rllm-memory", "agent-lightning", "litellm"],
         metavar="NAME",
         help=f"which gateways (of {', '.join(GATEWAYS)})",
     )
@@ -303,7 +309,7 @@ def main() -> int:
     if not taken:
         return 1
     rows = [bound(bounds), *(row(one, taken[one.name]) for one in gateways if one.name in taken)]
-    judged = "silva" in taken and len(taken) > 1
+    judged = "silva" in taken and len(taken.keys() - BOUNDS) > 1
     ratio, holds = judge(rows) if judged else (0.0, False)
     measured = Measurement(
         name="gateway" if judged else "gateway_alone",

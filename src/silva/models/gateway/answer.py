@@ -110,6 +110,7 @@ class Answering:
             waiting.set_result(Answer(completion=completion, reply=reply.id))
             session.problem = None
             await reply.rest(completion, b"kept" if turn.kept else b"lost")
+            turn.settle()
             self._told(exchange, turn, completion)
             metrics.answered(dialect, route.name, completion, time.perf_counter() - turn.began, turn.waited)
         except Problem as problem:
@@ -119,6 +120,7 @@ class Answering:
             metrics.refused(dialect, problem.kind)
             await reply.broken(problem)
         finally:
+            turn.settle()
             keeper.batch.at_work -= 1
 
     async def _settled(self, account: RunAccount, session: Session, request: str) -> None:

@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import aclosing
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -30,7 +31,7 @@ from silva.models.gateway.runs import RunAccount
 from silva.models.gateway.session import Place, Session
 from silva.models.model import Completion, Delta, Request
 from silva.redact import redact
-from silva.tree import NO_USAGE, SchemaError, Usage, encode
+from silva.tree import NO_USAGE, Node, SchemaError, Usage, encode
 
 Emit = Callable[[Delta], Awaitable[None]]
 """Hands a piece of a streamed reply on to the client."""
@@ -73,6 +74,7 @@ class Turn:
         self._counts = False
         self._entered = False
         self._stake: Stake | None = NO_STAKE
+        self._rest: Callable[[], None] | None = None
 
     async def begin(self, size: int, seconds: float) -> None:
         """Have it let in; `end` it in any case.
@@ -256,8 +258,9 @@ class Turn:
             written = [encode(node) for node in nodes]
             on_its_way = keeper.submit(written)
             self.session.settling.add(self.request)
-            self.session.keep(nodes, written, keys)
-            self._counted()
+            self._rest = partial(self._taken_in, nodes, written, keys)
+            if self.asked.stream or not on_its_way.done():  # else it is on disk, and the reply goes out first
+                self.settle()
             ready(completion)
             await keeper.settled(on_its_way)
             self.session.settling.discard(self.request)
@@ -268,6 +271,16 @@ class Turn:
             if strict:
                 raise Problem("store", f"the reply could not be kept, so it is withheld: {error}") from error
             self._lost()
+
+    def settle(self) -> None:
+        """Do what is left once the reply is out, before anything else of the rollout is looked at."""
+        rest, self._rest = self._rest, None
+        if rest is not None:
+            rest()
+
+    def _taken_in(self, nodes: list[Node], written: list[bytes], keys: tuple[Hashable, ...]) -> None:
+        self.session.keep(nodes, written, keys)
+        self._counted()
 
     async def _recalled(self, keeper: Keeper, keys: tuple[Hashable, ...]) -> bool:
         """Take the conversation into memory again where it was dropped from it; whether that was needed."""
