@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,17 @@ from silva.errors import Exit, SilvaError, StoreError, UsageError
 from silva.lake import Lake
 
 ROOT = os.name == "posix" and os.geteuid() == 0
+WRITER = """
+import sys, time
+from lake_records import episode
+from silva.lake import Lake
+lake = Lake.open(sys.argv[1])
+lake.append_sync([*episode(1)[0], episode(1)[1]])
+lake.compact()
+lake.append_sync(episode(2)[0])
+print("written", flush=True)
+time.sleep(600)
+"""
 
 
 def refused(location, line: str, mode="write", kind=StoreError, **settings) -> None:
@@ -71,14 +83,16 @@ def test_a_dead_writers_lock_does_not_block(tmp_path):
 
 
 def test_a_reader_does_not_write(tmp_path):
-    with Lake.open(tmp_path / "lake") as lake:
-        lake.append_sync([*episode(1)[0], episode(1)[1]])
-        lake.compact()
-        lake.append_sync(episode(2)[0])
-        before = {path: path.stat().st_mtime_ns for path in (tmp_path / "lake").rglob("*")}
-        reader = Lake.open(tmp_path / "lake", "read")
+    lake = tmp_path / "lake"
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(lake)], stdout=subprocess.PIPE, env=environment())
+    try:
+        assert writer.stdout is not None and writer.stdout.readline() == b"written\n"
+        # A writer at rest still lays room out ahead of its next batch: stopped, nobody writes but the reader.
+        os.kill(writer.pid, signal.SIGSTOP)
+        os.waitpid(writer.pid, os.WUNTRACED)
+        before = {path: path.stat().st_mtime_ns for path in lake.rglob("*")}
+        reader = Lake.open(lake, "read")
         assert len(reader.nodes()) == 12 and reader.search("task") and reader.doctor() == [] and reader.stats()
-        assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "lake").rglob("*")}
         for action in (
             lambda: reader.append_sync([task(1)]),
             reader.compact,
@@ -88,6 +102,15 @@ def test_a_reader_does_not_write(tmp_path):
         ):
             with pytest.raises(StoreError, match="is open to read"):
                 action()
+        assert before == {path: path.stat().st_mtime_ns for path in lake.rglob("*")}
+    finally:
+        writer.kill()
+        writer.wait()
+
+
+def test_a_closed_lake_takes_nothing(tmp_path):
+    with Lake.open(tmp_path / "lake") as lake:
+        lake.append_sync([task(1)])
     with pytest.raises(StoreError, match="is closed"):
         lake.append_sync([task(1)])
 
