@@ -155,6 +155,25 @@ def test_a_repeated_request_joins_the_one_under_way(scripted: Any, serve: Any) -
     assert len(gateway.nodes()) == 2
 
 
+def test_who_joins_a_request_is_shown_what_the_first_did_not_ask_for(scripted: Any, serve: Any) -> None:
+    gateway = serve(scripted(latency=0.5))
+    token = gateway.open_run()
+    key = {"idempotency-key": "same"}
+    first = threading.Thread(target=gateway.chat, args=(token, ASKED), kwargs=key)
+    first.start()
+    until = time.monotonic() + 10
+    while not gateway.admin("GET", "runs/run").json()["in_flight"] and time.monotonic() < until:
+        time.sleep(0.01)
+    joined = gateway.chat(token, {**ASKED, "return_token_ids": True, "logprobs": True}, **key)
+    first.join()
+    assert joined.headers["x-silva-capture"] == "repeated"
+    reply, node = joined.json(), gateway.nodes()[-1]
+    (choice,) = reply["choices"]
+    assert node.tokens is not None and node.tokens.logprobs
+    assert (*reply["prompt_token_ids"], *choice["token_ids"]) == node.tokens.ids
+    assert [entry["logprob"] for entry in choice["logprobs"]["content"]] == list(node.tokens.logprobs)
+
+
 def test_a_gateway_that_starts_again_knows_its_runs_its_replies_and_where_conversations_were(
     scripted: Any, serve: Any
 ) -> None:

@@ -257,7 +257,9 @@ async def _joined(session: Session, request: str) -> Answer | None:
     if under_way is None:
         return None
     await asyncio.wait([under_way])
-    return None if under_way.cancelled() else under_way.result()
+    if under_way.cancelled():
+        return None
+    return session.answered(request) or under_way.result()
 
 
 def _leave(exchange: Exchange, task: asyncio.Task[object], turn: Turn | None = None) -> None:
