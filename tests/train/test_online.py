@@ -48,6 +48,8 @@ HERE = str(Path(__file__).parent)
         ({"rollout": {"on": "ray"}}, "grows on this machine"),
         ({"rollout": {"sampling": {"temperature": 0.5}}}, "say it once"),
         ({"curves": {"lake": "lake"}}, "curves.lake"),
+        ({"scale": {"processes": 2}}, "trains in one process"),
+        ({"scale": {"shard": True}, "policy": {"method": "full"}}, "trains in one process"),
         ({"data": {"files": ["a.samples"]}}, "data: an online run grows its own"),
         ({"gateway": {"url": "http://127.0.0.1:1", "model": "m"}}, "adapters"),
     ],

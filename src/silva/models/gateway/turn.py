@@ -109,7 +109,7 @@ class Turn:
             self.account.leave(self._stake)
 
     async def take(self, keeper: Keeper, deadline: float, emit: Emit | None, ready: Ready) -> Completion:
-        """Have it answered and kept.
+        """Have it answered and kept; the completion has its ids only where the reply shows them, or could not be kept.
 
         Args:
             keeper: where turns are kept.

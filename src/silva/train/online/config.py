@@ -136,8 +136,8 @@ class OnlineConfig(TrainConfig):
 
     @model_validator(mode="after")
     def _can_be_scaled(self) -> OnlineConfig:
-        if self.engine == "trl-async" and self.scale.ranks > 1:
-            raise ValueError("scale: engine trl-async trains in one process; leave it out")
+        if self.scale.ranks > 1 or self.scale.shard:
+            raise ValueError("scale: an online run trains in one process; leave it out")
         return self
 
     def _served_by_vllm(self) -> None:
