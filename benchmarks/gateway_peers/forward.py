@@ -55,11 +55,37 @@ class Forward:
             yield Running(started.pid, lambda count: [Endpoint(url)] * count, lambda wanted: Kept(0, 0, self.durable))
 
 
-def _kept(asked: Any, reply: Any) -> bytes:
-    choice = reply["choices"][0]
-    logprobs = [entry["logprob"] for entry in choice["logprobs"]["content"]]
-    said = (asked["messages"], choice["message"]["content"])
-    return msgspec.msgpack.encode((*said, reply["prompt_token_ids"], choice["token_ids"], logprobs))
+class _LogProb(msgspec.Struct, gc=False):
+    logprob: float
+
+
+class _LogProbs(msgspec.Struct, gc=False):
+    content: tuple[_LogProb, ...]
+
+
+class _Said(msgspec.Struct, gc=False):
+    content: str
+
+
+class _Choice(msgspec.Struct, gc=False):
+    message: _Said
+    logprobs: _LogProbs
+    token_ids: tuple[int, ...]
+
+
+class _Reply(msgspec.Struct, gc=False):
+    choices: tuple[_Choice, ...]
+    prompt_token_ids: tuple[int, ...]
+
+
+_reply = msgspec.json.Decoder(_Reply).decode
+
+
+def _kept(asked: Any, reply: _Reply) -> bytes:
+    choice = reply.choices[0]
+    logprobs = [entry.logprob for entry in choice.logprobs.content]
+    said = (asked["messages"], choice.message.content)
+    return msgspec.msgpack.encode((*said, reply.prompt_token_ids, choice.token_ids, logprobs))
 
 
 def main(backend: str, name: str, folder: Path) -> None:
@@ -98,9 +124,13 @@ def main(backend: str, name: str, folder: Path) -> None:
         response = await client.post(body, {"content-type": "application/json"})
         data = await response.read()
         response.close()
-        reply = msgspec.json.decode(data) if reads else None
-        if batch is not None:
-            await batch.add([_kept(asked, reply)])
+        kept = None
+        if reads:
+            reply = _reply(data)
+            kept = _kept(asked, reply)
+            del reply  # waiting for the disk with it would fill the processor's cache
+        if batch is not None and kept is not None:
+            await batch.add([kept])
             batch.at_work -= 1
         await exchange.send(response.status, data)
 

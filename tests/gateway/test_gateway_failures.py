@@ -206,3 +206,21 @@ def test_a_run_may_opt_for_best_effort_and_is_told(
     assert requests.get(f"{gateway.where}/readyz", timeout=10).status_code == 503
     metrics = requests.get(f"{gateway.where}/metrics", timeout=10).text
     assert "silva_store_writable 0.0" in metrics and "silva_turns_lost 3.0" in metrics
+
+
+def test_a_trajectory_says_how_many_turns_were_lost_also_once_the_disk_has_room_again(
+    scripted: Any, serve: Any, full_disk: dict[str, bool]
+) -> None:
+    gateway = serve(scripted())
+    token = gateway.open_run(capture="best_effort")
+    gateway.chat(token, ASKED, rollout="a")
+    gateway.chat(token, ASKED, rollout="b")
+    full_disk["is"] = True
+    assert [gateway.chat(token, ASKED, rollout="a").headers["x-silva-capture"] for _ in range(2)] == ["lost"] * 2
+    full_disk["is"] = False
+    assert gateway.chat(token, ASKED, rollout="a").headers["x-silva-capture"] == "kept"
+    for rollout in ("a", "b"):
+        assert gateway.admin("POST", f"runs/run/rollouts/{rollout}/end", {"score": 1.0}).ok
+    assert gateway.admin("GET", "runs/run").json()["spent"]["lost"] == 2
+    lost = {t.attributes["rollout"]: (t.turns, t.attributes.get("lost")) for t in gateway.trajectories()}
+    assert lost == {"a": (2, 2), "b": (1, None)}

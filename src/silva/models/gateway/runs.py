@@ -49,8 +49,9 @@ class RunTerms(Record, frozen=True, kw_only=True):
 
 class RunAccount:
     """One open run: its terms and what it has spent. `requests` counts answered ones, `abandoned` those whose client
-    left while a model was at them, `refused` the others, `lost` the answered ones that were not kept. `broken_off`:
-    what of `spent` is an estimate, for calls that came to no end. `stored_trees` are those the lake holds and memory
+    left while a model was at them, `refused` the others. `lost_turns`: how many answered ones of each rollout were not
+    kept; it outlives the rollouts' sessions, which are let go of when the lake is opened again. `broken_off`: what of
+    `spent` is an estimate, for calls that came to no end. `stored_trees` are those the lake holds and memory
     may not, `stored` the trajectories it has. `large` is held while one of its large requests is read. `bounded`: what
     a request costs can reach a bound, so that each that enters needs a stake."""
 
@@ -62,7 +63,7 @@ class RunAccount:
         self.broken_off = NO_USAGE
         self.abandoned = 0
         self.refused = 0
-        self.lost = 0
+        self.lost_turns: dict[str, int] = {}
         self.in_flight = 0
         self.token = b""
         self.large = asyncio.Lock()
@@ -70,6 +71,11 @@ class RunAccount:
         self.stored: set[str] = set()
         self.bounded = terms.usd is not None or terms.tokens is not None
         self._reserve = Reserve(terms.usd, terms.tokens)
+
+    @property
+    def lost(self) -> int:
+        """Answered requests that were not kept."""
+        return sum(self.lost_turns.values())
 
     @property
     def id(self) -> str:

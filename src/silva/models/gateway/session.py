@@ -142,7 +142,6 @@ class Session:
         """When its agent last asked for something."""
         self.last: tuple[str, str] | None = None
         """The node sampled last, and the root of its walk."""
-        self.lost = 0
         self.stale = False
         self.under_way = 0
         """Turns begun that are not among `turns` yet."""

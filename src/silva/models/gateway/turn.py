@@ -327,8 +327,9 @@ class Turn:
             self.session.under_way -= 1
 
     def _lost(self) -> None:
-        self.account.lost += 1
-        self.session.lost += 1
+        lost = self.account.lost_turns
+        name = self.session.rollout.name
+        lost[name] = lost.get(name, 0) + 1
 
 
 def _bare(error: ModelError) -> ModelError:
