@@ -1,8 +1,8 @@
 """Bounds: Silva's own server and client in one process, with as little between them as can be.
 
     forward           passes request and reply on unread
-    forward-json      reads both into Python objects first: the least that a gateway does which looks at what it passes on
-    forward-journal   and has messages, ids and log-probabilities on disk before it answers, by Silva's own journal
+    forward-json      reads both into Python objects first and encodes messages, ids and log-probabilities, as one that keeps them does
+    forward-journal   and has these on disk before it answers, by Silva's own journal
 
     python -m gateway_peers.forward URL forward-journal FOLDER
 
@@ -124,14 +124,11 @@ def main(backend: str, name: str, folder: Path) -> None:
         response = await client.post(body, {"content-type": "application/json"})
         data = await response.read()
         response.close()
-        kept = None
         if reads:
-            reply = _reply(data)
-            kept = _kept(asked, reply)
-            del reply  # waiting for the disk with it would fill the processor's cache
-        if batch is not None and kept is not None:
-            await batch.add([kept])
-            batch.at_work -= 1
+            kept = _kept(asked, _reply(data))  # a reply with a name would fill the processor's cache during the wait
+            if batch is not None:
+                await batch.add([kept])
+                batch.at_work -= 1
         await exchange.send(response.status, data)
 
     listening = bind("127.0.0.1", 0)

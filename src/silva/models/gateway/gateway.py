@@ -258,8 +258,8 @@ class Gateway:
             await self._recall(account, name)
         session = await self.session(account, name)
         given: Json = {"rollout": name, "leaves": session.leaves, **(attributes or {})}
-        if name in account.lost_turns:
-            given["lost"] = account.lost_turns[name]
+        if lost := account.lost_turns[name]:
+            given["lost"] = lost
         trajectory = session.trajectory(outcome, attributes=given)
         await self._write([trajectory], f"the trajectory of rollout {name}")
         self.dismiss(session.rollout)

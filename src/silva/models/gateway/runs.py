@@ -14,6 +14,7 @@ import hmac
 import re
 import secrets
 import time
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -63,7 +64,7 @@ class RunAccount:
         self.broken_off = NO_USAGE
         self.abandoned = 0
         self.refused = 0
-        self.lost_turns: dict[str, int] = {}
+        self.lost_turns: Counter[str] = Counter()
         self.in_flight = 0
         self.token = b""
         self.large = asyncio.Lock()
@@ -75,7 +76,7 @@ class RunAccount:
     @property
     def lost(self) -> int:
         """Answered requests that were not kept."""
-        return sum(self.lost_turns.values())
+        return self.lost_turns.total()
 
     @property
     def id(self) -> str:

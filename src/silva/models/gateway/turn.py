@@ -327,9 +327,7 @@ class Turn:
             self.session.under_way -= 1
 
     def _lost(self) -> None:
-        lost = self.account.lost_turns
-        name = self.session.rollout.name
-        lost[name] = lost.get(name, 0) + 1
+        self.account.lost_turns[self.session.rollout.name] += 1
 
 
 def _bare(error: ModelError) -> ModelError:
