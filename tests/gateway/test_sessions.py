@@ -263,3 +263,24 @@ def test_seen_ids_are_those_that_were_taken_in(parts: list[list[int]], before: i
         seen.extend(tuple(part))
     assert seen.ids == (*range(before), *(each for part in parts for each in part))
     assert seen.count == len(seen.ids)
+
+
+def test_what_was_found_is_looked_for_again_once_the_tree_has_changed() -> None:
+    program = Program()
+    index = program.session._index
+    first, second = [user("one")], [user("two")]
+    program.ask(first, assistant("1"))
+    said = [*first, assistant("1")]
+    keys = tuple(map(content_key, said))
+    entry, covered = index.match(ROLLOUT.slot, keys, "")
+    assert entry is not None and covered == 2
+    assert index.match(ROLLOUT.slot, keys, "") == (entry, 2)
+    assert index.match("another~0", keys, "") != (entry, 2)
+    longer = tuple(map(content_key, [*said, user("more"), assistant("2")]))
+    assert index.match(ROLLOUT.slot, longer, "")[1] == 2
+    program.ask([*said, user("more")], assistant("2"))
+    assert index.match(ROLLOUT.slot, longer, "")[1] == 4
+    program.ask(second, assistant("3"))
+    assert index.match(ROLLOUT.slot, longer, "")[1] == 4
+    index.drop(0)
+    assert index.match(ROLLOUT.slot, longer, "") == (None, 0)

@@ -123,6 +123,8 @@ class TreeIndex:
         self.partial = False
         self.size = 0
         self._held = held or Held()
+        self._found: tuple[str, Sequence[Hashable], str, tuple[Entry | None, int]] | None = None
+        """What was looked for last and what it was, for as long as nothing has come or gone."""
         self._children: dict[tuple[str, str, Hashable], list[Entry]] = {}
         self._walks: OrderedDict[str, list[Entry]] = OrderedDict()
 
@@ -134,11 +136,15 @@ class TreeIndex:
         it was told last. A prompt under other tools is another prompt; a conversation that has begun goes on although
         its tools change.
         """
+        last = self._found
+        if last is not None and last[1] is keys and last[0] == slot and last[2] == tools:
+            return last[3]
         found = self._follow(slot, keys, tools)
         if found[0] is None or not found[0].slot:
             begun = self._follow(slot, keys, None)
             if begun[0] is not None and begun[0].slot:
-                return begun
+                found = begun
+        self._found = (slot, keys, tools, found)
         return found
 
     def _follow(self, slot: str, keys: Sequence[Hashable], tools: str | None) -> tuple[Entry | None, int]:
@@ -173,6 +179,7 @@ class TreeIndex:
         above = "" if parent is None else parent.id
         place = (above, own_slot(node.slot), self.key(node.message) if key is None else key)
         entry = Entry(node, written, parent, tools, place)
+        self._found = None
         self.entries[node.id] = entry
         self._children.setdefault(place, []).append(entry)
         self._walks.setdefault(entry.root.id, []).append(entry)
@@ -223,6 +230,7 @@ class TreeIndex:
 
     def drop(self, size: int) -> None:
         """Drop what was touched longest ago, until so many bytes are left or only what was touched last is."""
+        self._found = None
         while self.size > size and len(self._walks) > 1:
             _, entries = self._walks.popitem(last=False)
             self.partial = True
@@ -236,6 +244,7 @@ class TreeIndex:
 
     def clear(self) -> None:
         """Let go of everything. A turn in flight may still add to it; nobody counts that any more, nor takes it off."""
+        self._found = None
         self._count(-self.size)
         self._held = Held()
 

@@ -8,18 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
+from silva.models.gateway.tally import Tallies
 from silva.models.model import Completion
 from silva.tree import Usage
 
 if TYPE_CHECKING:
     from silva.models.gateway.gateway import Gateway
-
-SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 
 class Metrics:
@@ -27,11 +26,7 @@ class Metrics:
 
     def __init__(self, gateway: Gateway) -> None:
         self._registry = CollectorRegistry()
-        labels = ("model", "dialect")
-        self._answered = Counter("silva_turns", "Turns answered", labels, registry=self._registry)
         self._refused = Counter("silva_refusals", "Requests refused", ("kind", "dialect"), registry=self._registry)
-        self._tokens = Counter("silva_tokens", "Tokens of answered turns", ("model", "kind"), registry=self._registry)
-        self._usd = Counter("silva_cost_dollars", "Cost of answered turns", ("model",), registry=self._registry)
         self._broken_off = Counter(
             "silva_broken_off", "Turns at which a model did not come to its end", ("model",), registry=self._registry
         )
@@ -41,39 +36,13 @@ class Metrics:
         self._guessed_usd = Counter(
             "silva_broken_off_cost_dollars", "Cost of these, by estimate", ("model",), registry=self._registry
         )
-        self._seconds = Histogram(
-            "silva_turn_seconds", "From request to reply on disk", ("model",), buckets=SECONDS, registry=self._registry
-        )
-        self._own = Histogram(
-            "silva_added_seconds",
-            "Of these, what was spent neither in the model nor in line",
-            ("model",),
-            buckets=SECONDS[:12],
-            registry=self._registry,
-        )
+        self._tallies = Tallies()
+        self._registry.register(self._tallies)
         self._registry.register(_Standing(gateway))
-        self._bound: dict[tuple[str, str], tuple[Counter, Counter, Counter, Counter, Histogram, Histogram]] = {}
 
     def answered(self, dialect: str, model: str, completion: Completion, seconds: float, waited: float) -> None:
         """A turn was answered in so many seconds, of which it waited some in line."""
-        bound = self._bound.get((model, dialect))
-        if bound is None:  # looking labels up costs more than counting
-            bound = self._bound[model, dialect] = (
-                self._answered.labels(model, dialect),
-                self._tokens.labels(model, "prompt"),
-                self._tokens.labels(model, "completion"),
-                self._usd.labels(model),
-                self._seconds.labels(model),
-                self._own.labels(model),
-            )
-        usage = completion.usage
-        bound[0].inc()
-        bound[1].inc(usage.prompt_tokens)
-        bound[2].inc(usage.completion_tokens)
-        if usage.usd:
-            bound[3].inc(usage.usd)
-        bound[4].observe(seconds)
-        bound[5].observe(max(0.0, seconds - waited - usage.model_seconds))
+        self._tallies[model, dialect].answered(completion.usage, seconds, waited)
 
     def broken_off(self, model: str, usage: Usage) -> None:
         """A model was asked and did not come to its end; `usage` is an estimate."""
