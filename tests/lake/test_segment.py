@@ -33,7 +33,7 @@ def test_zeros_are_laid_ahead_once_something_is_written_and_are_nothing_to_a_rea
     follower, tail = Follower(tmp_path), Tail(tmp_path)
     seen: list[str] = []
     for number in range(5):
-        segment.write(frames(records(number, 3)))
+        segment.write([frames(records(number, 3))])
         seen += [item.id for item in follower.fresh()]
         segment.lay_ahead()
         assert path.stat().st_size > AHEAD
@@ -53,11 +53,11 @@ def test_a_last_batch_that_the_disk_took_in_parts_is_cut_off_and_nothing_else_is
     folder.mkdir()
     segment = Segment(folder, 1)
     for number, count in enumerate(batches[:-1]):
-        segment.write(frames(records(number, count)))
+        segment.write([frames(records(number, count))])
         segment.lay_ahead()
     acknowledged = segment.size
     assume(acknowledged % SECTOR <= SECTOR - 4)  # zeros that could be part of a length are not told from damage
-    segment.write(frames(records(len(batches), batches[-1] * 5)))
+    segment.write([frames(records(len(batches), batches[-1] * 5))])
     segment.close()
     path = folder / "0000000001.open"
     data = bytearray(path.read_bytes())
@@ -79,7 +79,7 @@ def test_a_last_batch_that_the_disk_took_in_parts_is_cut_off_and_nothing_else_is
 def test_a_changed_byte_is_damage_in_whichever_batch(tmp_path, batch):
     segment, ends = Segment(tmp_path, 1), []
     for number in range(3):
-        segment.write(frames(records(number, 20)))
+        segment.write([frames(records(number, 20))])
         segment.lay_ahead()
         ends.append(segment.size)
     segment.close()
@@ -93,8 +93,8 @@ def test_a_changed_byte_is_damage_in_whichever_batch(tmp_path, batch):
 
 def test_sectors_lost_of_an_earlier_batch_are_damage(tmp_path):
     segment = Segment(tmp_path, 1)
-    segment.write(frames(records(0, 40)))
-    segment.write(frames(records(1, 2)))
+    segment.write([frames(records(0, 40))])
+    segment.write([frames(records(1, 2))])
     segment.close()
     path = tmp_path / "0000000001.open"
     data = bytearray(path.read_bytes())

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -77,16 +77,15 @@ def frames(entries: Sequence[Entry]) -> bytes:
     Raises:
         StoreError: a record cannot be written (text that is no Unicode, an integer beyond 64 bits, a foreign object).
     """
-    parts: list[bytes] = []
+    payloads: list[bytes] = []
     for entry in entries:
         try:
             payload = _encode_blob((1, "blob", entry)) if type(entry) is BlobEntry else encode(entry)  # pyright: ignore[reportArgumentType]
         except (msgspec.EncodeError, TypeError, UnicodeError, OverflowError, ValueError) as error:
             kind, name = type(entry).__name__.lower(), getattr(entry, "id", "")
             raise StoreError(f"{kind} {name} cannot be written: {error}".replace("\n", " ")) from error
-        parts.append(HEADER.pack(len(payload), _checksum(payload)))
-        parts.append(payload)
-    return b"".join(parts)
+        payloads.append(payload)
+    return b"".join(parts(payloads))
 
 
 def frame(payload: bytes) -> bytes:
@@ -94,8 +93,17 @@ def frame(payload: bytes) -> bytes:
     return HEADER.pack(len(payload), _checksum(payload)) + payload
 
 
+def parts(payloads: Iterable[bytes]) -> list[bytes]:
+    """Payloads as frames in parts that follow each other, so that none of them is copied."""
+    found: list[bytes] = []
+    for payload in payloads:
+        found.append(HEADER.pack(len(payload), _checksum(payload)))
+        found.append(payload)
+    return found
+
+
 def as_batch(data: bytes) -> bytes:
-    """Whole frames, the first of which now says that it begins a batch."""
+    """Whole frames, or a part that begins with a header: the first now says that it begins a batch."""
     length, checksum = HEADER.unpack_from(data)
     return HEADER.pack(length | _BEGINS, checksum ^ _INVERTED) + data[HEADER.size :]
 

@@ -19,7 +19,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -37,6 +37,8 @@ QUICK = 0.0005
 log = logging.getLogger(__name__)
 
 _Waiter = asyncio.Future[None] | Future[None]
+_Queued = tuple[Sequence[bytes] | None, asyncio.AbstractEventLoop | None, _Waiter]
+"""What is to be written (None: seal what is there), and who is told, where."""
 
 
 class Journal:
@@ -66,7 +68,7 @@ class Journal:
     ) -> None:
         self._folder, self._where = folder, where
         self._window, self._seal_bytes, self._sealed = max(0.0, min(window, 0.02)), seal_bytes, sealed
-        self._queue: deque[tuple[bytes | None, asyncio.AbstractEventLoop | None, _Waiter]] = deque()
+        self._queue: deque[_Queued] = deque()
         self._wake = threading.Event()
         self._closing = False
         self._failure: str | None = None
@@ -83,11 +85,11 @@ class Journal:
         """Why the journal refuses records, or None while it takes them."""
         return self._failure
 
-    def submit(self, data: bytes, *, at_once: bool = False) -> asyncio.Future[None]:
+    def submit(self, data: bytes | Sequence[bytes], *, at_once: bool = False) -> asyncio.Future[None]:
         """Queue `data` (whole frames); the future is done once it is on disk.
 
         Args:
-            data: what to write.
+            data: what to write, in one piece or in parts that follow each other (`frames.parts`).
             at_once: the event loop has little else to do, so on a quick disk it is written before this returns.
 
         Raises:
@@ -95,8 +97,9 @@ class Journal:
         """
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
-        if not (at_once and self._written_here(data, waiter)):
-            self._put(data, loop, waiter)
+        parts = [data] if isinstance(data, bytes) else data
+        if not (at_once and self._written_here(parts, waiter)):
+            self._put(parts, loop, waiter)
         return waiter
 
     async def append(self, data: bytes) -> None:
@@ -110,7 +113,7 @@ class Journal:
     def append_sync(self, data: bytes) -> None:
         """As `append`, blocking."""
         waiter: Future[None] = Future()
-        self._put(data, None, waiter)
+        self._put([data], None, waiter)
         waiter.result()
 
     def seal(self) -> None:
@@ -126,7 +129,7 @@ class Journal:
             self._wake.set()
         self._thread.join()
 
-    def _put(self, data: bytes | None, loop: asyncio.AbstractEventLoop | None, waiter: _Waiter) -> None:
+    def _put(self, data: Sequence[bytes] | None, loop: asyncio.AbstractEventLoop | None, waiter: _Waiter) -> None:
         if self._failure is not None:
             raise StoreError(self._failure)
         if self._closing:
@@ -137,7 +140,7 @@ class Journal:
         if not self._thread.is_alive():  # closed between the check above and the append
             self._refuse_queued()
 
-    def _written_here(self, data: bytes, waiter: asyncio.Future[None]) -> bool:
+    def _written_here(self, data: Sequence[bytes], waiter: asyncio.Future[None]) -> bool:
         """Write in this thread, if that is soon done and nobody's turn is before."""
         if self._seconds > QUICK or self._window or not self._writing.acquire(blocking=False):
             return False
@@ -179,8 +182,8 @@ class Journal:
         left = [self._queue.popleft() for _ in range(len(self._queue))]
         _acknowledge(left, self._failure or f"lake {self._where}: is closed; open it again to write")
 
-    def _commit(self, batch: list[tuple[bytes | None, asyncio.AbstractEventLoop | None, _Waiter]]) -> None:
-        data = b"".join(item[0] for item in batch if item[0] is not None)
+    def _commit(self, batch: list[_Queued]) -> None:
+        data = [part for item in batch if item[0] is not None for part in item[0]]
         if self._failure is None and data:
             self._write(data)
         _acknowledge([item for item in batch if item[0] is not None], self._failure)
@@ -195,7 +198,7 @@ class Journal:
                 self._fail(error)
         _acknowledge(wants_seal, self._failure)
 
-    def _write(self, data: bytes) -> None:
+    def _write(self, data: Sequence[bytes]) -> None:
         began = time.perf_counter()
         try:
             self._segment.write(data)
@@ -226,9 +229,7 @@ class Journal:
         log.error("%s", self._failure)
 
 
-def _acknowledge(
-    batch: list[tuple[bytes | None, asyncio.AbstractEventLoop | None, _Waiter]], failure: str | None
-) -> None:
+def _acknowledge(batch: list[_Queued], failure: str | None) -> None:
     by_loop: dict[asyncio.AbstractEventLoop, list[_Waiter]] = {}
     for _, loop, waiter in batch:
         if loop is None:

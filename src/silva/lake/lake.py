@@ -25,7 +25,7 @@ from silva.lake.columns import NODES, RUNS, SUPERVISIONS, TASKS, TRAJECTORIES
 from silva.lake.compactor import Compactor
 from silva.lake.entry import BlobEntry
 from silva.lake.filters import Filter
-from silva.lake.frames import frame, frames
+from silva.lake.frames import frames, parts
 from silva.lake.journal import SEAL_BYTES, Journal
 from silva.lake.layout import LAKE_SCHEMA, is_lake, make_lake
 from silva.lake.location import default_location
@@ -140,7 +140,7 @@ class Lake:
     def submit_encoded(self, records: Sequence[bytes], *, at_once: bool = False) -> asyncio.Future[None]:
         """As `submit`, of records that `silva.tree.encode` has encoded: for a caller that keeps the bytes as well.
         `at_once`: the event loop has little else to do, so on a quick disk they are written before this returns."""
-        return self._writer().submit(b"".join(map(frame, records)), at_once=at_once)
+        return self._writer().submit(parts(records), at_once=at_once)
 
     def append_sync(self, records: Sequence[AnyRecord]) -> None:
         """As `append`, blocking."""

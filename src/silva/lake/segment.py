@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,6 +21,8 @@ from silva.lake.frames import HEADER, MAGIC, as_batch
 AHEAD = 1 << 20
 """So many zeros are laid out at once."""
 _ZEROS = bytes(AHEAD)
+_MOST_PARTS = 1024
+"""Linux takes no more in one call."""
 
 
 class Segment:
@@ -39,7 +42,7 @@ class Segment:
         self._path = folder / f"{number:010d}.open"
         self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
         try:
-            _write(self._descriptor, MAGIC, 0)
+            _write(self._descriptor, [MAGIC], 0)
             os.fsync(self._descriptor)
             sync_folder(folder)
         except OSError:
@@ -59,15 +62,15 @@ class Segment:
         """Whether it could do with more room ahead."""
         return not self._no_room and self._length - self.size <= AHEAD // 4
 
-    def write(self, data: bytes) -> None:
-        """Return once `data` (whole frames) is on disk, as one batch.
+    def write(self, parts: Sequence[bytes]) -> None:
+        """Return once `parts` (whole frames, one after another) are on disk, as one batch.
 
         Raises:
-            OSError: it is not; `cut` takes off what was half written.
+            OSError: they are not; `cut` takes off what was half written.
         """
-        _write(self._descriptor, as_batch(data), self.size)
+        size = _write(self._descriptor, [as_batch(parts[0]), *parts[1:]], self.size)
         os.fdatasync(self._descriptor)
-        self.size += len(data)
+        self.size += size
         self._length = max(self._length, self.size)
 
     def lay_ahead(self) -> None:
@@ -75,7 +78,7 @@ class Segment:
         if self.empty or not self.is_short:
             return
         try:
-            _write(self._descriptor, _ZEROS, self._length)
+            _write(self._descriptor, [_ZEROS], self._length)
             os.fdatasync(self._descriptor)
             self._length += AHEAD
         except OSError:  # batches may be small enough; who writes one is told
@@ -141,8 +144,22 @@ def added(file: BinaryIO, offset: int, *, sealed: bool) -> bytes:
     return head + file.read() if sealed or any(head) else b""
 
 
-def _write(descriptor: int, data: bytes, at: int) -> None:
-    view = memoryview(data)
-    while view:
-        written = os.pwrite(descriptor, view, at)
-        view, at = view[written:], at + written
+def _write(descriptor: int, parts: Sequence[bytes], at: int) -> int:
+    """Write parts one after another, as they lie in memory; return how many bytes they have together."""
+    begun = at
+    for start in range(0, len(parts), _MOST_PARTS):
+        left: list[bytes | memoryview] = list(parts[start : start + _MOST_PARTS])
+        while left:
+            written = os.pwritev(descriptor, left, at)
+            at += written
+            left = _behind(left, written)
+    return at - begun
+
+
+def _behind(parts: list[bytes | memoryview], size: int) -> list[bytes | memoryview]:
+    """What follows the first `size` bytes."""
+    for number, part in enumerate(parts):
+        if size < len(part):
+            return [memoryview(part)[size:], *parts[number + 1 :]]
+        size -= len(part)
+    return []
