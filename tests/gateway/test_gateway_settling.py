@@ -22,13 +22,15 @@ class SlowDisk:
         self._go = threading.Event()
         self._tasks: list[asyncio.Task[None]] = []
 
-    def __call__(self, records: Sequence[Any], *, at_once: bool = False) -> asyncio.Future[None]:
+    def __call__(
+        self, records: Sequence[Any], *, at_once: bool = False, meanwhile: Callable[[], object] | None = None
+    ) -> asyncio.Future[None]:
         loop = asyncio.get_running_loop()
         durable: asyncio.Future[None] = loop.create_future()
 
         async def later() -> None:
             await asyncio.to_thread(self._go.wait)
-            await self._submit(records, at_once=at_once)
+            await self._submit(records, at_once=at_once, meanwhile=meanwhile)
             if not durable.cancelled():
                 durable.set_result(None)
 

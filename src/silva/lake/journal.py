@@ -85,12 +85,19 @@ class Journal:
         """Why the journal refuses records, or None while it takes them."""
         return self._failure
 
-    def submit(self, data: bytes | Sequence[bytes], *, at_once: bool = False) -> asyncio.Future[None]:
+    def submit(
+        self,
+        data: bytes | Sequence[bytes],
+        *,
+        at_once: bool = False,
+        meanwhile: Callable[[], object] | None = None,
+    ) -> asyncio.Future[None]:
         """Queue `data` (whole frames); the future is done once it is on disk.
 
         Args:
             data: what to write, in one piece or in parts that follow each other (`frames.parts`).
             at_once: the event loop has little else to do, so on a quick disk it is written before this returns.
+            meanwhile: called once, while the data is on its way; it must not raise.
 
         Raises:
             StoreError: an earlier write failed, or the journal is closed. The future raises it when this write fails.
@@ -98,8 +105,10 @@ class Journal:
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         parts = [data] if isinstance(data, bytes) else data
-        if not (at_once and self._written_here(parts, waiter)):
+        if not (at_once and self._written_here(parts, waiter, meanwhile)):
             self._put(parts, loop, waiter)
+            if meanwhile is not None:
+                meanwhile()
         return waiter
 
     async def append(self, data: bytes) -> None:
@@ -140,14 +149,16 @@ class Journal:
         if not self._thread.is_alive():  # closed between the check above and the append
             self._refuse_queued()
 
-    def _written_here(self, data: Sequence[bytes], waiter: asyncio.Future[None]) -> bool:
+    def _written_here(
+        self, data: Sequence[bytes], waiter: asyncio.Future[None], meanwhile: Callable[[], object] | None
+    ) -> bool:
         """Write in this thread, if that is soon done and nobody's turn is before."""
         if self._seconds > QUICK or self._window or not self._writing.acquire(blocking=False):
             return False
         try:
             if self._queue or self._closing or self._failure is not None:
                 return False
-            self._write(data)
+            self._write(data, meanwhile)
             if self._is_due() or self._segment.is_short:
                 self._wake.set()
         finally:
@@ -198,10 +209,10 @@ class Journal:
                 self._fail(error)
         _acknowledge(wants_seal, self._failure)
 
-    def _write(self, data: Sequence[bytes]) -> None:
+    def _write(self, data: Sequence[bytes], meanwhile: Callable[[], object] | None = None) -> None:
         began = time.perf_counter()
         try:
-            self._segment.write(data)
+            self._segment.write(data, meanwhile)
         except OSError as error:
             self._fail(error)
             try:

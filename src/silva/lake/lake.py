@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -137,10 +137,13 @@ class Lake:
         """
         return self._writer().submit(frames(records))
 
-    def submit_encoded(self, records: Sequence[bytes], *, at_once: bool = False) -> asyncio.Future[None]:
+    def submit_encoded(
+        self, records: Sequence[bytes], *, at_once: bool = False, meanwhile: Callable[[], object] | None = None
+    ) -> asyncio.Future[None]:
         """As `submit`, of records that `silva.tree.encode` has encoded: for a caller that keeps the bytes as well.
-        `at_once`: the event loop has little else to do, so on a quick disk they are written before this returns."""
-        return self._writer().submit(parts(records), at_once=at_once)
+        `at_once`: the event loop has little else to do, so on a quick disk they are written before this returns.
+        `meanwhile` is called while they are on their way; it must not raise."""
+        return self._writer().submit(parts(records), at_once=at_once, meanwhile=meanwhile)
 
     def append_sync(self, records: Sequence[AnyRecord]) -> None:
         """As `append`, blocking."""

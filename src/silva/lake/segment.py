@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
-from silva.lake.durable import sync_file, sync_folder
+from silva.lake.durable import begin_sync, sync_file, sync_folder
 from silva.lake.frames import HEADER, MAGIC, as_batch
 
 AHEAD = 1 << 20
@@ -62,13 +62,17 @@ class Segment:
         """Whether it could do with more room ahead."""
         return not self._no_room and self._length - self.size <= AHEAD // 4
 
-    def write(self, parts: Sequence[bytes]) -> None:
-        """Return once `parts` (whole frames, one after another) are on disk, as one batch.
+    def write(self, parts: Sequence[bytes], meanwhile: Callable[[], object] | None = None) -> None:
+        """Return once `parts` (whole frames, one after another) are on disk, as one batch. `meanwhile` is called while
+        the disk is at work; it must not raise.
 
         Raises:
             OSError: they are not; `cut` takes off what was half written.
         """
         size = _write(self._descriptor, [as_batch(parts[0]), *parts[1:]], self.size)
+        if meanwhile is not None:
+            begin_sync(self._descriptor, self.size, size)
+            meanwhile()
         os.fdatasync(self._descriptor)
         self.size += size
         self._length = max(self._length, self.size)

@@ -9,6 +9,7 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from random import Random
 
 import msgspec
@@ -211,7 +212,8 @@ class Reply:
     def prepare(self, completion: Completion) -> None:
         """Write the reply, to be sent by `rest` once it may go out."""
         if not self._asked.stream:
-            self._body = self._dialect.encode(self._asked, completion, self._stamp)
+            with suppress(Exception):  # `rest` meets it again, when the turn is kept and known to be
+                self._body = self._dialect.encode(self._asked, completion, self._stamp)
 
     async def piece(self, delta: Delta) -> None:
         """Send a piece."""

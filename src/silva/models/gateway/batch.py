@@ -23,17 +23,21 @@ class Batch:
     """Gathers encoded records.
 
     Args:
-        submit: sends them on their way to disk, all in one; told whether the loop has little else to do.
+        submit: sends them on their way to disk, all in one; told whether the loop has little else to do, and what to do
+            meanwhile.
     """
 
-    def __init__(self, submit: Callable[[list[bytes], bool], asyncio.Future[None]]) -> None:
+    def __init__(
+        self, submit: Callable[[list[bytes], bool, Callable[[], object] | None], asyncio.Future[None]]
+    ) -> None:
         self.at_work = 0
         self._submit = submit
         self._records: list[bytes] = []
         self._waiters: list[asyncio.Future[None]] = []
 
-    def add(self, records: list[bytes]) -> asyncio.Future[None]:
-        """The records go with the batch; the future is done once they are on disk."""
+    def add(self, records: list[bytes], meanwhile: Callable[[], object] | None = None) -> asyncio.Future[None]:
+        """The records go with the batch; the future is done once they are on disk. `meanwhile` is called once, while
+        they are on their way or wait to be; it must not raise."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         if self.at_work >= MANY and not self._waiters:
@@ -41,16 +45,18 @@ class Batch:
         self._records.extend(records)
         self._waiters.append(waiter)
         if self.at_work < MANY:
-            self._send()
+            self._send(meanwhile)
+        elif meanwhile is not None:
+            meanwhile()
         return waiter
 
-    def _send(self) -> None:
+    def _send(self, meanwhile: Callable[[], object] | None = None) -> None:
         if not self._waiters:  # they went with somebody who came when it was quiet again
             return
         records, waiters = self._records, self._waiters
         self._records, self._waiters = [], []
         try:
-            on_its_way = self._submit(records, self.at_work < MANY)
+            on_its_way = self._submit(records, self.at_work < MANY, meanwhile)
             if on_its_way.done():
                 _tell(waiters, on_its_way.exception())
             else:

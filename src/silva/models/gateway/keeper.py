@@ -40,12 +40,15 @@ class Keeper:
         self._tried = 0.0
         self._recovering: asyncio.Task[None] | None = None
         self._notes: set[asyncio.Task[None]] = set()
-        self.batch = Batch(lambda records, at_once: self.lake.submit_encoded(records, at_once=at_once))
+        self.batch = Batch(
+            lambda records, at_once, meanwhile: self.lake.submit_encoded(records, at_once=at_once, meanwhile=meanwhile)
+        )
         self.recovered: Callable[[], None] = lambda: None
 
-    def submit(self, written: list[bytes]) -> asyncio.Future[None]:
-        """Send records, encoded, on their way to disk; wait for them with `settled`, which raises what goes wrong."""
-        return self.batch.add(written)
+    def submit(self, written: list[bytes], meanwhile: Callable[[], object] | None = None) -> asyncio.Future[None]:
+        """Send records, encoded, on their way to disk; wait for them with `settled`, which raises what goes wrong.
+        `meanwhile` is called while they are on their way; it must not raise."""
+        return self.batch.add(written, meanwhile)
 
     async def settled(self, on_its_way: asyncio.Future[None]) -> None:
         """Return once what was submitted is on disk. A caller that is cancelled does not take it back.

@@ -115,7 +115,8 @@ class Turn:
             keeper: where turns are kept.
             deadline: seconds this may take.
             emit: where pieces of the reply go while it grows; None for a reply in one piece.
-            ready: told of the reply once nothing of it will change any more; it is not kept yet then.
+            ready: told of the reply once nothing of it will change any more, while the disk is at work; it is not kept
+                yet then. It must not raise.
 
         Raises:
             Problem: it could not be answered, or not be kept.
@@ -137,8 +138,7 @@ class Turn:
             self._lost()
             return completion
         try:
-            on_its_way = await self._sent(keeper, completion, place.keys)
-            ready(completion)
+            on_its_way = await self._sent(keeper, completion, place.keys, ready)
             completion = self._lean(completion)
             await keeper.settled(on_its_way)
             self.session.settling.discard(self.request)
@@ -251,8 +251,10 @@ class Turn:
             what = f"backend {self.backend}: nothing came for {self.route.silence:g} seconds"
             raise ModelError("timeout", what, transient=True) from error
 
-    async def _sent(self, keeper: Keeper, completion: Completion, keys: tuple[Hashable, ...]) -> asyncio.Future[None]:
-        """Send the turn on its way to disk.
+    async def _sent(
+        self, keeper: Keeper, completion: Completion, keys: tuple[Hashable, ...], ready: Ready
+    ) -> asyncio.Future[None]:
+        """Send the turn on its way to disk, and say so.
 
         Raises:
             StoreError: the lake failed.
@@ -271,7 +273,7 @@ class Turn:
         await self._recalled(keeper, keys)
         nodes = self.session.grow(self.asked.messages, keys, self.asked.tools, completion, attributes)
         written = [encode(node) for node in nodes]
-        on_its_way = keeper.submit(written)
+        on_its_way = keeper.submit(written, partial(ready, completion))
         self.session.settling.add(self.request)
         self._rest = partial(self._taken_in, nodes, written, keys)
         if self.asked.stream or not on_its_way.done():  # else it is on disk, and the reply goes out first
