@@ -93,7 +93,7 @@ def main(backend: str, name: str, folder: Path) -> None:
     from yarl import URL
 
     from silva.collecting import collect_seldom
-    from silva.lake.frames import frame
+    from silva.lake.frames import parts
     from silva.lake.journal import Journal
     from silva.models.gateway.batch import Batch
     from silva.models.gateway.serve import SWITCH_SECONDS, WINDOW_MS
@@ -107,7 +107,9 @@ def main(backend: str, name: str, folder: Path) -> None:
     reads, batch = name != "forward", None
     if name == "forward-journal":
         journal = Journal(folder, where=name, number=1, window=WINDOW_MS)
-        batch = Batch(lambda records, at_once: journal.submit(b"".join(map(frame, records)), at_once=at_once))
+        batch = Batch(
+            lambda records, at_once, meanwhile: journal.submit(parts(records), at_once=at_once, meanwhile=meanwhile)
+        )
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":

@@ -14,11 +14,12 @@ from lake_records import environment, episode, held, task
 
 from silva.errors import StoreError
 from silva.lake.follower import Follower
-from silva.lake.frames import MAGIC, SECTOR, frames
+from silva.lake.frames import MAGIC, SECTOR, frames, parts
 from silva.lake.journal import Journal
 from silva.lake.recovery import recover
 from silva.lake.segment import AHEAD, Segment, segments
 from silva.lake.tail import Tail
+from silva.tree import encode
 
 
 def records(number: int, count: int) -> list:
@@ -120,6 +121,41 @@ async def test_what_is_written_at_once_is_on_disk_when_it_returns_and_keeps_its_
         await asyncio.sleep(0.001)
     log.close()
     assert here > 20 and held(tmp_path) == wanted and len(segments(tmp_path)) > 1
+
+
+@pytest.mark.parametrize("most", [1, 7, 900, 1 << 20])
+def test_a_batch_of_thousands_of_parts_is_whole_however_little_the_system_takes_at_once(tmp_path, monkeypatch, most):
+    def little(descriptor: int, given: list, at: int) -> int:
+        assert len(given) <= os.sysconf("SC_IOV_MAX")
+        return pwritev(descriptor, [b"".join(map(bytes, given[: most + 1]))[:most]], at)
+
+    pwritev = os.pwritev
+    count = 3 if most < 100 else 1_500
+    segment = Segment(tmp_path, 1)
+    segment.write([frames(records(0, 2))])
+    monkeypatch.setattr(os, "pwritev", little)
+    segment.write(parts(map(encode, records(1, count))))
+    segment.write(parts(map(encode, records(100, 2))))
+    monkeypatch.undo()
+    wanted = [each.id for number, many in ((0, 2), (1, count), (100, 2)) for each in records(number, many)]
+    assert segment.finish()
+    assert (tmp_path / "0000000001.sealed").stat().st_size == segment.size and held(tmp_path) == wanted
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1.0])
+def test_what_is_done_meanwhile_is_done_once_before_anybody_is_told(tmp_path, seconds):
+    async def one() -> None:
+        done: list[str] = []
+        log._seconds = seconds
+        waiting = log.submit(frames([task(1)]), at_once=True, meanwhile=lambda: done.append("it"))
+        assert waiting.done() == (seconds == 0.0) and done == ["it"]
+        await waiting
+        assert done == ["it"]
+
+    log = Journal(tmp_path, where="here", number=1, window=0)
+    asyncio.run(one())
+    log.close()
+    assert held(tmp_path) == ["env/1"]
 
 
 def test_a_slow_disk_is_left_to_the_thread(tmp_path):
