@@ -90,7 +90,7 @@ def frames(entries: Sequence[Entry]) -> bytes:
 
 def frame(payload: bytes) -> bytes:
     """One payload as a frame."""
-    return HEADER.pack(len(payload), _checksum(payload)) + payload
+    return b"".join(parts((payload,)))
 
 
 def parts(payloads: Iterable[bytes]) -> list[bytes]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from silva.errors import StoreError
 from silva.lake.durable import refusals, sync_folder, write_whole
-from silva.lake.frames import MAGIC, Scan, frame, scan
+from silva.lake.frames import MAGIC, Scan, parts, scan
 from silva.lake.segment import seal, segments
 
 
@@ -70,7 +70,7 @@ def salvage(path: Path, quarantine: Path) -> int:
     payloads = [] if found is None else found.payloads
     target = path.with_suffix(".sealed")
     if payloads:
-        write_whole(target, MAGIC + b"".join(frame(payload) for payload in payloads))
+        write_whole(target, MAGIC + b"".join(parts(payloads)))
     else:
         target.unlink(missing_ok=True)
     if path != target:
