@@ -36,6 +36,7 @@ from gateway_swap_backend import FIRST
 
 from report import Measurement, arguments, hand_in, load
 from silva.lake import Lake
+from silva.models.local import MODEL
 from silva.tree import Author
 
 ADMIN = "SWAP_ADMIN_TOKEN"
@@ -166,7 +167,7 @@ class Part:
                     continue
                 kept[str(node.attributes["reply"])] = node.message.text
                 versions[node.policy_version] = versions.get(node.policy_version, 0) + 1
-                told = node.policy_version if node.policy_version in self.names else first
+                told = first if self.base and node.policy_version.startswith(self.base) else node.policy_version
                 if told != answered(node.message.text):
                     lies.append(f"{node.policy_version}: {node.message.text[:60]}")
         near = [took for at, took in heard.replies if any(a <= at and at - took <= b for a, b in heard.swaps)]
@@ -187,7 +188,8 @@ class Part:
             "request_s_otherwise": _spread(far),
         }
 
-    names: frozenset[str] = frozenset()
+    base = ""
+    """How the name begins that the backends themselves give to the version they start with."""
 
 
 def _spread(values: list[float]) -> dict[str, float] | None:
@@ -224,7 +226,6 @@ async def in_place(folder: Path, tells: str, clients: int, swaps: int) -> dict[s
     listed = [{"url": f"{url}/v1", "model": "scripted"} for url in urls]
     part = Part(folder, {"backends": listed, "version": FIRST}, backends)
     versions = [f"v{number}" for number in range(1, swaps + 1)]
-    part.names = frozenset((FIRST, *versions))
     async with _http() as http, part.serving(http):
 
         async def change(version: str) -> None:
@@ -247,8 +248,8 @@ async def by_adapter(folder: Path, clients: int, swaps: int) -> dict[str, Any]:
     listed = [{"url": f"{url}/v1", "model": "scripted", "kind": "silva"} for url in urls]
     route = {"backends": listed, "renderer": "scripted", "version": FIRST, "health": {"every": 0.5}}
     part = Part(folder, route, backends)
+    part.base = f"digest-of-{FIRST}"
     versions = [f"step-{number // 2 if number % 4 == 3 else number}" for number in range(1, swaps + 1)]
-    part.names = frozenset(versions)
     async with _http() as http, part.serving(http):
 
         async def change(version: str) -> None:
@@ -264,7 +265,7 @@ async def local(folder: Path, clients: int, swaps: int) -> dict[str, Any]:
     backend = {"provider": "local", "least": 1, "threads": 1, "adapters": str(folder / "adapters")}
     part = Part(folder, {"backends": [backend], "renderer": "local"}, [])
     versions = [("red", "blue")[number % 2] for number in range(swaps)]
-    part.names = frozenset(versions)
+    part.base = f"{MODEL}@"
 
     def answered(text: str) -> str:
         said = set(text.split())

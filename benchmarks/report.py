@@ -89,6 +89,7 @@ def _record(measured: Measurement, load_before: float) -> dict[str, Any]:
         "quick": measured.quick,
         "rows": measured.rows,
         "details": measured.details,
+        "command": " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *map(_nameless, sys.argv[1:])]),
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),
         "machine": {
             "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
@@ -99,6 +100,13 @@ def _record(measured: Measurement, load_before: float) -> dict[str, Any]:
         },
         "versions": {"python": platform.python_version(), **_packages(PACKAGES), **measured.versions},
     }
+
+
+def _nameless(word: str) -> str:
+    """An argument as it may stand in a result."""
+    if "://" in word:
+        return "URL"
+    return "PATH" if Path(word).is_absolute() else word
 
 
 def _packages(names: Sequence[str]) -> dict[str, str]:

@@ -71,14 +71,14 @@ def section(name: str, record: dict[str, Any]) -> str:
     machine, versions = record["machine"], record["versions"]
     verdict = "holds" if record["holds"] else "**does not hold**"
     said = ", ".join(f"{package} {version}" for package, version in versions.items())
+    command = record.get("command", f"python benchmarks/{name}.py")
     return "\n\n".join(
         (
             f"## {name.replace('_', ' ')}",
             f"{record['question']}.",
             _rows(record["rows"]),
             f"Bar: {record['bar']}. Measured {_cell(record['ratio'])}: {verdict}.",
-            f"`python benchmarks/{record['benchmark']}.py`, {record['date']}, {machine['cores']} cores, load "
-            f"{machine['load_before']} before; {said}.",
+            f"`{command}`, {record['date']}, {machine['cores']} cores, load {machine['load_before']} before; {said}.",
         )
     )
 
