@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from silva.envs.protocol import Observation
-from silva.tree import Message, Tool
+from silva.tree import ImagePart, Message, Tool, ToolCall
 
 
 class Cut(Exception):
@@ -124,25 +125,71 @@ class Talk:
 
 
 def _added(seen: list[Message], now: list[Message]) -> list[Message]:
-    """What `now` adds to `seen`.
+    """What `now` adds to `seen`, whose last message is the agent's own.
 
     Raises:
         Rewritten: it does not begin with it.
     """
+    calls, calls_now = _places(seen), _places(now)
     for place, before in enumerate(seen):
-        if place >= len(now) or _mark(before) != _mark(now[place]):
-            shown = "is gone" if place >= len(now) else f"became {_short(now[place])}"
-            raise Rewritten(
-                f"the framework rewrote the conversation: message {place + 1}, {_short(before)}, {shown}; "
-                "only one that grows can be played"
+        own = place == len(seen) - 1
+        if place >= len(now):
+            raise _rewritten(place, before, "is gone")
+        after = now[place]
+        answered, answered_now = calls.get(before.tool_call_id), calls_now.get(after.tool_call_id)
+        differs = [
+            name
+            for name, same in (
+                ("another role", before.role == after.role),
+                ("other text", before.text.strip() == after.text.strip()),
+                ("other images", _images(before) == _images(after)),
+                ("other calls", [call.name for call in before.tool_calls] == [call.name for call in after.tool_calls]),
+                ("other arguments of a call", _same_arguments(before, after, own)),
+                ("an answer to another call", answered == answered_now),
             )
+            if not same
+        ]
+        if differs:
+            raise _rewritten(place, before, f"became {_short(after)} ({', '.join(differs)})")
     return now[len(seen) :]
 
 
-def _mark(message: Message) -> tuple[Any, ...]:
-    # Frameworks trim what a model says and number its calls anew; neither makes it another message.
-    calls = tuple(call.name for call in message.tool_calls)
-    return message.role, message.text.strip(), calls
+def _places(messages: list[Message]) -> dict[str | None, tuple[int, int]]:
+    # Frameworks number calls anew, so an answer is held to the place of its call, not to its name.
+    return {
+        call.id: (place, order) for place, message in enumerate(messages) for order, call in enumerate(message.tool_calls)
+    }
+
+
+def _images(message: Message) -> list[str]:
+    return [part.hash for part in message.parts if isinstance(part, ImagePart)]
+
+
+def _same_arguments(before: Message, after: Message, own: bool) -> bool:
+    """Whether the calls of both say the same. What the agent sent as no object is what the framework reads into it."""
+    for one, other in zip(before.tool_calls, after.tool_calls, strict=False):
+        if one.arguments == other.arguments:
+            continue
+        said = _object(one)
+        if said is None and own:
+            continue
+        if said is None or said != _object(other):
+            return False
+    return len(before.tool_calls) == len(after.tool_calls)
+
+
+def _object(call: ToolCall) -> str | None:
+    try:
+        return json.dumps(call.parsed(), sort_keys=True)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _rewritten(place: int, before: Message, how: str) -> Rewritten:
+    return Rewritten(
+        f"the framework rewrote the conversation: message {place + 1}, {_short(before)}, {how}; "
+        "only one that grows can be played"
+    )
 
 
 def _short(message: Message) -> str:
