@@ -70,6 +70,10 @@ class SilvaModel(ModelAPI):
         """Never: the agent answers once."""
         return False
 
+    def disable_computer_screenshot_truncation(self) -> bool:
+        """Yes: what the agent has seen stays, so that the conversation only grows."""
+        return True
+
     def collapse_user_messages(self) -> bool:
         """No: messages stay as the task wrote them."""
         return False
