@@ -12,7 +12,7 @@ from silva.envs.errors import EnvError
 from silva.envs.gyms import proofs
 from silva.envs.install import installed
 from silva.errors import UsageError
-from silva.tree import ToolCall, assistant, call
+from silva.tree import ImagePart, ToolCall, assistant, call
 
 FOLDER = Path(__file__).with_name("bridged")
 SUMS = Path(proofs.__path__[0]) / "verifiers_sums.py"
@@ -89,6 +89,79 @@ async def test_what_a_reward_raises_is_the_environments_failure():
         with pytest.raises(EnvError, match=r"TaskError: .*oops") as caught:
             await env.step(assistant("1"))
         assert caught.value.kind == "env.raised"
+
+
+async def test_a_taskset_that_hangs_is_ended_with_its_host_and_the_next_episode_is_well():
+    async with pool(f"{FOLDER / 'verifiers_games.py'},task.fault=hang", step_timeout=12) as games:
+        (task, *_) = await games.tasks()
+        for _ in range(2):
+            async with games.lease() as env:
+                assert (await env.reset(task, 0)).messages[0].text == "Guess!"
+                with pytest.raises(EnvError, match="step took longer than 12 s") as caught:
+                    await env.step(assistant("1"))
+                assert caught.value.kind == "env.timeout"
+
+
+async def test_a_limit_of_turns_in_place_of_the_tasksets_own():
+    async with pool(f"{FOLDER / 'verifiers_games.py'}", options={"max_turns": 2}) as games, games.lease() as env:
+        await env.reset((await games.tasks())[2], 0)
+        assert not (await env.step(assistant("please 1"))).done
+        assert (await env.step(assistant("please 2"))).done
+        found = await env.evaluate()
+        assert found.score == 0.5 and found.metrics["turns_taken"] == 2.0
+
+
+async def test_the_runtime_is_verifiers_own_configuration():
+    place = f"{FOLDER / 'verifiers_games.py'}"
+    async with pool(place, options={"runtime": {"type": "subprocess"}}) as games, games.lease() as env:
+        await env.reset((await games.tasks(limit=1))[0], 0)
+        assert (await env.step(assistant("please 1"))).done
+        assert (await env.evaluate()).success
+    async with pool(place, options={"runtime": {"type": "abacus"}}) as games:
+        with pytest.raises(UsageError, match=r"player\.runtime: .*'abacus'.*'subprocess', 'docker'"):
+            async with games.lease():
+                pass
+
+
+async def test_a_picture_is_carried_with_its_bytes_and_one_by_address_fails():
+    async with pool(f"{FOLDER / 'verifiers_pictures.py'}") as pictures, pictures.lease() as env:
+        opening = await env.reset((await pictures.tasks())[0], 0)
+        (shown,) = [part for part in opening.messages[0].parts if isinstance(part, ImagePart)]
+        assert opening.messages[0].text == "What colour?" and opening.blobs[shown.hash].startswith(b"\x89PNG")
+        assert (await env.step(assistant("red"))).done
+        assert (await env.evaluate()).success
+    where = "address=http://127.0.0.1:9/x.png"
+    async with pool(f"{FOLDER / 'verifiers_pictures.py'},{where}") as pictures, pictures.lease() as env:
+        with pytest.raises(EnvError, match=r"x\.png") as caught:
+            await env.reset((await pictures.tasks())[0], 0)
+        assert caught.value.kind == "env.raised"
+
+
+PUBLISHED = Registry.load().entry("verifiers/textarena,game=Hangman-v0")
+
+
+@pytest.fixture
+def acorns(tmp_path, monkeypatch):
+    """A word list of one word where nltk would download its own."""
+    words = tmp_path / "corpora" / "words"
+    words.mkdir(parents=True)
+    for name in ("README", "en", "en-basic"):
+        (words / name).write_text("acorn\n")
+    monkeypatch.setenv("NLTK_DATA", str(tmp_path))
+
+
+@pytest.mark.skipif(not installed(PUBLISHED), reason=f"silva envs install {PUBLISHED.name}")
+async def test_a_published_taskset_is_played_by_its_own_engine(acorns):
+    async with HostPool(PUBLISHED, step_timeout=120) as games, games.lease() as env:
+        tasks = await games.tasks(limit=2)
+        assert [task.id.rpartition(":")[2] for task in tasks] == ["Hangman-v0#0", "Hangman-v0#1"]
+        opening = await env.reset(tasks[0], 0)
+        assert opening.messages[0].role == "system" and "You are playing Hangman" in opening.messages[1].text
+        seen = await env.step(assistant("A letter first: [C]"))
+        assert not seen.done and "C" in seen.messages[0].text
+        assert (await env.step(assistant("[ACORN]"))).done
+        found = await env.evaluate()
+        assert found.success and found.metrics["game_reward"] == 1.0
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,9 @@ class VerifiersBridge:
     Args:
         runtime: verifiers' runtime of the agent's seat (default: a folder and processes of this machine).
         max_turns: Turns after which verifiers ends an episode, in place of its own limit.
+
+    Raises:
+        UsageError: verifiers knows no such runtime.
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(tools=True, deterministic=False, max_turns=MOST_TURNS)
@@ -48,9 +51,10 @@ class VerifiersBridge:
     name: ClassVar[str]
 
     def __init__(self, runtime: Json | None = None, max_turns: int | None = None) -> None:
-        self._seat: Json = {"runtime": runtime or {"type": "subprocess"}}
+        seat: Json = {"runtime": runtime or {"type": "subprocess"}}
         if max_turns is not None:
-            self._seat["max_turns"] = max_turns
+            seat["max_turns"] = max_turns
+        self._config = _config(self.named.text, seat)
         self._stack = AsyncExitStack()
         self._env: vf.Env[Any] | None = None
         self._endpoint = ModelEndpoint(self._stop)
@@ -123,7 +127,7 @@ class VerifiersBridge:
             os.environ["NO_PROXY"] = os.environ["no_proxy"] = f"{direct},127.0.0.1"
         await self._endpoint.start()
         self._stack.push_async_callback(self._endpoint.close)
-        env = vf.load_environment(_config(self.named.text, self._seat))
+        env = vf.load_environment(self._config)
         await self._stack.enter_async_context(env.serving())
         self._env = env
 

@@ -28,9 +28,12 @@ tomli_w==1.2.0 tqdm==4.70.1 transformers==5.23.0 truststore==0.10.5 typer==0.29.
 typing_extensions==4.16.0 urllib3==2.8.0 uvicorn==0.54.0 yarl==1.25.1
 """
 
+_GAMES = ("textarena==0.7.4", "nltk==3.10.4")
+"""What verifiers' own taskset `textarena` asks for besides."""
+
 
 def resolve(name: str) -> EnvironmentEntry | None:
-    """The entry for `verifiers/<place>`; None for any other name.
+    """The entry for `verifiers/<place>`; None for any other name. TextArena's games get their package besides.
 
     Raises:
         UsageError: it names a file that is not there.
@@ -39,15 +42,16 @@ def resolve(name: str) -> EnvironmentEntry | None:
         return None
     named = parse(name.removeprefix(PREFIX))
     file_of(named.place, PREFIX)
-    return _entry(name, named.text, f"verifiers' taskset {named.place}")
+    more = _GAMES if named.place == "textarena" else ()
+    return _entry(name, named.text, f"verifiers' taskset {named.place}", more)
 
 
-def _entry(name: str, attribute: str, summary: str) -> EnvironmentEntry:
+def _entry(name: str, attribute: str, summary: str, more: tuple[str, ...] = ()) -> EnvironmentEntry:
     return EnvironmentEntry(
         name=name,
         target=f"silva.envs.gyms.verifiers_bridge:{attribute}",
         summary=summary,
-        requirements=("verifiers==0.4.0", *_REQUIREMENTS.split()),
+        requirements=("verifiers==0.4.0", *_REQUIREMENTS.split(), *more),
         licence="MIT",
         source="https://github.com/PrimeIntellect-ai/verifiers",
         expert=None,

@@ -1,5 +1,6 @@
 """A verifiers taskset with an environment of its own, which speaks as the user: guess a number."""
 
+import asyncio
 import re
 
 import verifiers.v1 as vf
@@ -26,6 +27,8 @@ class GuessTask(vf.Task[GuessData, vf.State, GuessTaskConfig]):
 
     @vf.reward(weight=0.5)
     async def polite(self, trace: vf.Trace) -> float:
+        if self.config.fault == "hang":
+            await asyncio.sleep(3600)
         if self.config.fault:
             raise RuntimeError(self.config.fault)
         return float("please" in trace.last_reply)
