@@ -18,6 +18,9 @@ from silva.envs.install import installed, interpreter
 from silva.errors import UsageError
 from silva.tree import ToolCall, assistant, call
 
+ECHO = "OPENENV_ENVS"
+"""Names the folder `envs` of a checkout of OpenEnv."""
+
 FOLDER = Path(__file__).with_name("bridged")
 
 pytestmark = [
@@ -70,6 +73,28 @@ async def test_an_action_class_is_a_tool_and_bad_actions_are_answered_in_words()
         assert seen.done and seen.reward == 0.75
         found = await env.evaluate()
         assert found.score == 0.75 and found.metrics["last_reward"] == 0.25
+
+
+async def test_a_server_inside_a_package_finds_what_lies_beside_it():
+    async with pool(f"{FOLDER / 'openenv_package' / 'server' / 'app.py'}@app") as parrots, parrots.lease() as env:
+        await env.reset((await parrots.tasks(limit=1))[0], 0)
+        seen = await env.step(assistant("", call("act", {"word": "oak"})))
+        assert seen.done and seen.messages[0].text == '{"word": "oak"}'
+        assert (await env.evaluate()).success
+
+
+async def test_openenvs_own_echo_server_answers_as_it_says():
+    place = Path(os.environ.get(ECHO, ""), "echo_env", "server", "app.py")
+    if not place.is_file():
+        pytest.skip(f"{ECHO}: the folder envs of a checkout of OpenEnv, which publishes that server nowhere else")
+    async with pool(f"{place}@app") as echoes, echoes.lease() as env:
+        opening = await env.reset((await echoes.tasks(limit=1))[0], 0)
+        assert [tool.name for tool in opening.tools] == ["echo_message", "echo_with_length"]
+        made = call("echo_message", {"message": "acorn"}, "a"), call("echo_with_length", {"message": "acorn"}, "b")
+        seen = await env.step(assistant("", *made))
+        assert [message.tool_call_id for message in seen.messages] == ["a", "b"]
+        assert seen.messages[0].text == "acorn" and '"length":5' in seen.messages[1].text.replace(" ", "")
+        assert (await env.evaluate()).score == 0.0
 
 
 async def test_the_last_reward_can_be_the_score_and_silence_gives_up():

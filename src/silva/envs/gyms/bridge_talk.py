@@ -157,7 +157,9 @@ def _added(seen: list[Message], now: list[Message]) -> list[Message]:
 def _places(messages: list[Message]) -> dict[str | None, tuple[int, int]]:
     # Frameworks number calls anew, so an answer is held to the place of its call, not to its name.
     return {
-        call.id: (place, order) for place, message in enumerate(messages) for order, call in enumerate(message.tool_calls)
+        call.id: (place, order)
+        for place, message in enumerate(messages)
+        for order, call in enumerate(message.tool_calls)
     }
 
 

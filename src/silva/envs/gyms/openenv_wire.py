@@ -97,10 +97,10 @@ class LocalServer:
             UsageError: it ended before it answered, or did not answer in time.
         """
         module, _, attribute = place.partition("@")
-        folder = "." if path is None else path.parent
+        folder, module = (Path("."), module) if path is None else _module(path)
         listening = socket.create_server(("127.0.0.1", 0))
         command = [sys.executable, "-m", "uvicorn", "--fd", str(listening.fileno()), "--log-level", "warning"]
-        command += ["--app-dir", str(folder), f"{module if path is None else path.stem}:{attribute or 'app'}"]
+        command += ["--app-dir", str(folder), f"{module}:{attribute or 'app'}"]
         parent = os.getpid()
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -171,6 +171,14 @@ async def ask_http(url: str, path: str, body: Json | None = None) -> Any:
     if reply.status_code != httpx.codes.OK:
         raise UnreachableError(f"the OpenEnv server at {url} answered {path} with {reply.status_code}")
     return reply.json()
+
+
+def _module(path: Path) -> tuple[Path, str]:
+    """The folder to import a file from, and its name there: servers of OpenEnv's layout import what lies beside them."""
+    folder, name = path.resolve().parent, path.stem
+    while (folder / "__init__.py").is_file():
+        folder, name = folder.parent, f"{folder.name}.{name}"
+    return folder, name
 
 
 def _die_with(parent: int) -> None:
