@@ -130,7 +130,7 @@ async def test_whatever_of_an_earlier_message_is_rewritten_is_an_error_that_name
 async def test_the_answers_to_two_calls_cannot_change_places():
     made = call("read", {}, "a"), call("read", {}, "b")
     answers = tool_result("a", "same"), tool_result("b", "same")
-    with pytest.raises(Rewritten, match="message 3, tool 'same', .*an answer to another call"):
+    with pytest.raises(Rewritten, match=r"message 3, tool 'same', .*an answer to another call"):
         await played([user("look")], assistant("", *made), answers, lambda said: [*said[:2], *said[3:1:-1], *said[4:]])
 
 

@@ -97,7 +97,7 @@ class LocalServer:
             UsageError: it ended before it answered, or did not answer in time.
         """
         module, _, attribute = place.partition("@")
-        folder, module = (Path("."), module) if path is None else _module(path)
+        folder, module = (Path(), module) if path is None else _module(path)
         listening = socket.create_server(("127.0.0.1", 0))
         command = [sys.executable, "-m", "uvicorn", "--fd", str(listening.fileno()), "--log-level", "warning"]
         command += ["--app-dir", str(folder), f"{module}:{attribute or 'app'}"]
@@ -174,7 +174,7 @@ async def ask_http(url: str, path: str, body: Json | None = None) -> Any:
 
 
 def _module(path: Path) -> tuple[Path, str]:
-    """The folder to import a file from, and its name there: servers of OpenEnv's layout import what lies beside them."""
+    """The folder to import a file from, and its name there: OpenEnv's servers import what lies beside them."""
     folder, name = path.resolve().parent, path.stem
     while (folder / "__init__.py").is_file():
         folder, name = folder.parent, f"{folder.name}.{name}"
