@@ -17,7 +17,7 @@ def blocks() -> list[Any]:
     found = []
     for name in ("backends.md", "gateway.md"):
         heading = ""
-        for line, block in re.findall(r"^## (.*)$|^```yaml\n(.*?)^```$", (GUIDES / name).read_text(), re.M | re.S):
+        for line, block in re.findall(r"^## ([^\n]*)$|^```yaml\n(.*?)^```$", (GUIDES / name).read_text(), re.M | re.S):
             heading = line or heading
             if block:
                 found.append(pytest.param(block, id=f"{name}: {heading}"))
@@ -56,6 +56,10 @@ def test_a_setting_that_does_not_exist_would_be_told(tmp_path, capsys):
     file.write_text("models: {qwen: {backends: [{url: http://127.0.0.1:8000/v1, knd: vllm}]}}")
     assert run(["gateway", "-c", str(file), "--dry-run"]) != 0
     assert "knd" in capsys.readouterr().err
+
+
+def test_the_pages_have_all_their_configurations():
+    assert len(blocks()) >= 9
 
 
 @pytest.mark.parametrize(
