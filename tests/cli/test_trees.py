@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import hashlib
 import json
 from pathlib import Path
@@ -31,8 +32,9 @@ from silva.tree import (
     tool_result,
     user,
 )
-from silva.tree.formats import Bundle, merged, read
+from silva.tree.formats import FORMATS, WRITABLE, Bundle, merged, read
 from silva.tree.formats.draft import Draft, Origin, Turn, grow
+from silva.tree.formats.inspect_archive import Archive
 
 PICTURE = b"\x89PNG a picture"
 HASH = hashlib.sha256(PICTURE).hexdigest()
@@ -178,24 +180,60 @@ def test_show_tree_draws_branches(grown: Bundle, capsys: pytest.CaptureFixture[s
     assert len(body["nodes"]) == 7 and len(body["trajectories"]) == 3
 
 
-@pytest.mark.parametrize(("name", "ending"), [("messages", "jsonl"), ("atif", "json"), ("parquet", "parquet")])
+@pytest.mark.parametrize("name", WRITABLE)
 def test_export_then_import_elsewhere_is_the_same(
-    grown: Bundle, lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, ending: str
+    grown: Bundle, lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
-    out = tmp_path / "out" / f"r1.{ending}"
+    out = tmp_path / "out" / f"r1{FORMATS[name].ending}"
     out.parent.mkdir()
-    said(capsys, "export", "--run", "r1", "-o", str(out))
-    assert (out.parent / "images" / f"{HASH}.png").read_bytes() == PICTURE
+    written = json.loads(said(capsys, "export", "--run", "r1", "-f", name, "-o", str(out), "--json"))
+    assert (written["trajectories"], written["images"], written["missing"]) == (3, 1, 0)
+    beside = out.parent / "images" / f"{HASH}.png"
+    assert beside.exists() != bool(FORMATS[name].embeds), "inside the file, or beside it"
     other = tmp_path / "other"
     added = json.loads(said(capsys, "import", str(out), "--lake", str(other), "--json"))
     assert (added["format"], added["runs"], added["trajectories"], added["nodes"]) == (name, ["r1"], 3, 7)
     assert records(other, "r1") == records(lake, "r1")
-    if name != "parquet":
-        with Lake.open(other, mode="read") as opened:
-            assert opened.get_blob(HASH) == PICTURE
+    with Lake.open(other, mode="read") as opened:
+        assert opened.get_blob(HASH) == PICTURE
     again = json.loads(said(capsys, "import", str(out), "--lake", str(other), "--json"))
     assert (again["trajectories"], again["nodes"], again["known"]) == (0, 0, 3)
     assert records(other, "r1") == records(lake, "r1")
+
+
+def test_exported_log_of_inspect_shows_its_pictures_wherever_it_lies(
+    grown: Bundle, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said(capsys, "export", "--run", "r1", "-o", "r1.eval")
+    archive = Archive((tmp_path / "r1.eval").read_bytes(), "r1.eval")
+    sample = next(s for m in archive.members if m.startswith("samples/") if (s := archive.json(m))["attachments"])
+    shown = sample["messages"][-1]["content"][0]["image"]
+    data = sample["attachments"][shown.removeprefix("attachment://")]
+    assert data == "data:image/png;base64," + base64.b64encode(PICTURE).decode()
+
+
+@pytest.mark.parametrize("name", ["verifiers", "openenv"])
+def test_exported_rows_hold_their_pictures(
+    grown: Bundle, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    said(capsys, "export", "--run", "r1", "-f", name, "-o", "r1.jsonl")
+    text = (tmp_path / "r1.jsonl").read_text()
+    assert "data:image/png;base64," + base64.b64encode(PICTURE).decode() in text and "images/" not in text
+
+
+def test_picture_that_no_walk_shows_lies_beside_the_file_and_comes_back(
+    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = Message(role="user", parts=(ImagePart(hash=HASH),))
+    whole = conversation(0, *steps()[:2], picture)
+    stored(lake, replace(whole, trajectories=(replace(whole.trajectories[0], leaf_id=whole.nodes[1].id),)))
+    for name in ("inspect", "verifiers"):
+        out = tmp_path / name / "r1"
+        out.parent.mkdir()
+        assert json.loads(said(capsys, "export", "--run", "r1", "-f", name, "-o", str(out), "--json"))["images"] == 1
+        said(capsys, "import", str(out), "-f", name, "--lake", str(tmp_path / f"{name}-lake"))
+        with Lake.open(tmp_path / f"{name}-lake", mode="read") as opened:
+            assert opened.get_blob(HASH) == PICTURE
 
 
 def test_import_into_another_run_keeps_both(grown: Bundle, lake: Path, capsys: pytest.CaptureFixture[str]) -> None:

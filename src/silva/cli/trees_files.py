@@ -12,17 +12,19 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from silva.errors import StoreError, UsageError
-from silva.tree import AnyRecord, ImagePart, Lineage, Node, Run, Supervision, Trajectory, digest
+from silva.tree import AnyRecord, ImagePart, Lineage, Node, Role, Run, Supervision, Trajectory, digest
 from silva.tree.formats import (
     FORMATS,
     WRITABLE,
     Bundle,
+    Loader,
     described,
     detect,
     find,
@@ -37,7 +39,7 @@ _BATCH = 2000
 
 
 class Exported(msgspec.Struct, frozen=True):
-    """What an export wrote. `missing` counts images that the lake does not hold."""
+    """What an export wrote. `images` lie in the file or beside it; `missing` counts those the lake does not hold."""
 
     trajectories: int
     nodes: int
@@ -95,20 +97,26 @@ def bundles(lake: Any, chosen: Sequence[Trajectory], whole: Sequence[str]) -> It
 
 
 def export(lake: Any, name: str, given: Iterable[Bundle], output: Path | None, force: bool) -> Exported:
-    """Write bundles to a file (None: standard output), and their images to `images/` beside it.
+    """Write bundles to a file (None: standard output). Images go into it where the format carries them there.
+
+    All others are written to `images/` beside it.
 
     Raises:
         UsageError: the file is there already, or its folder is not, or the format cannot hold a value.
     """
     counts = {"trajectories": 0, "nodes": 0}
     pictures: dict[str, ImagePart] = {}
+    inside: set[str] = set()
+    embeds = find(name).embeds
 
     def counted() -> Iterator[Bundle]:
         for bundle in given:
+            if embeds:
+                bundle = msgspec.structs.replace(bundle, blobs=_blobs(lake, bundle))
+                inside.update(_embedded(bundle, embeds))
             counts["trajectories"] += len(bundle.trajectories)
             counts["nodes"] += len(bundle.nodes)
-            for node in bundle.nodes:
-                pictures.update({p.hash: p for p in node.message.parts if isinstance(p, ImagePart)})
+            pictures.update({part.hash: part for part in _images(bundle.nodes)})
             yield bundle
 
     pieces = (piece.encode() if isinstance(piece, str) else piece for piece in write(name, counted()))
@@ -116,10 +124,31 @@ def export(lake: Any, name: str, given: Iterable[Bundle], output: Path | None, f
         for piece in pieces:
             sys.stdout.buffer.write(piece)
         sys.stdout.buffer.flush()
-        return Exported(**counts, images=0, missing=len(pictures))
+        return Exported(**counts, images=len(inside), missing=len(pictures) - len(inside))
     _save(pieces, output, force)
-    written = sum(_picture(lake, part, output.parent) for part in pictures.values())
-    return Exported(**counts, images=written, missing=len(pictures) - written)
+    beside = [part for part in pictures.values() if part.hash not in inside]
+    written = sum(_picture(lake, part, output.parent) for part in beside)
+    return Exported(**counts, images=written + len(inside), missing=len(beside) - written)
+
+
+def _images(nodes: Iterable[Node]) -> Iterator[ImagePart]:
+    for node in nodes:
+        yield from (part for part in node.message.parts if isinstance(part, ImagePart))
+
+
+def _blobs(lake: Any, bundle: Bundle) -> dict[str, bytes]:
+    found = {part.hash: _blob(lake, part) for part in _images(bundle.nodes)}
+    return {name: data for name, data in found.items() if data is not None}
+
+
+def _embedded(bundle: Bundle, roles: Sequence[Role]) -> Iterator[str]:
+    """The pictures a format that carries those of `roles` holds inside: what stands on no walk is only named there."""
+    try:
+        walked = {node.id for trajectory in bundle.trajectories for node in bundle.walk(trajectory)}
+    except KeyError:
+        return  # the format refuses a torn walk by name
+    shown = (node for node in bundle.nodes if node.id in walked and node.message.role in roles)
+    yield from (part.hash for part in _images(shown) if part.hash in bundle.blobs)
 
 
 async def take_in(location: str, path: Path, name: str | None, run: str | None) -> Imported:
@@ -139,7 +168,8 @@ async def take_in(location: str, path: Path, name: str | None, run: str | None) 
     data = _bytes(path)
     name = name or detect(path.name, data)
     stem = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in path.stem).strip("-.") or "file"
-    found = merged(read(name, data, file=path.name, run=run or stem, load=_loader(path.parent)))
+    load = _loader(path.parent)
+    found = [_pictured(bundle, load) for bundle in merged(read(name, data, file=path.name, run=run or stem, load=load))]
     if run is not None:
         found = merged(renamed(bundle, run) for bundle in found)
     if not any(bundle.nodes or bundle.trajectories or bundle.tasks for bundle in found):
@@ -162,6 +192,14 @@ async def take_in(location: str, path: Path, name: str | None, run: str | None) 
             for begin in range(0, len(records), _BATCH):
                 await lake.append(records[begin : begin + _BATCH])
     return Imported(format=name, runs=tuple(bundle.run.id for bundle in found), **added)
+
+
+def _pictured(bundle: Bundle, load: Loader) -> Bundle:
+    """The bundle with the bytes of pictures that lie beside the file and that its format only names by their hash."""
+    wanted = {part.hash: part for part in _images(bundle.nodes) if part.hash not in bundle.blobs}
+    found = {name: load(reference(part)) for name, part in wanted.items()}
+    right = {name: data for name, data in found.items() if data is not None and sha256(data).hexdigest() == name}
+    return msgspec.structs.replace(bundle, blobs={**bundle.blobs, **right}) if right else bundle
 
 
 def _run(lake: Any, bundle: Bundle, source: str) -> Run | None:
@@ -234,13 +272,19 @@ def _picture(lake: Any, part: ImagePart, folder: Path) -> bool:
     path = folder / reference(part)
     if path.exists():
         return True
-    try:
-        data = lake.get_blob(part.hash)
-    except (StoreError, UsageError):
-        return False  # counted as missing and told
+    data = _blob(lake, part)
+    if data is None:
+        return False
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(data)
     return True
+
+
+def _blob(lake: Any, part: ImagePart) -> bytes | None:
+    try:
+        return lake.get_blob(part.hash)
+    except (StoreError, UsageError):
+        return None  # counted as missing and told
 
 
 def _loader(folder: Path) -> Callable[[str], bytes | None]:
@@ -257,11 +301,7 @@ def _loader(folder: Path) -> Callable[[str], bytes | None]:
 
 
 def _media_type(bundle: Bundle, blob: str) -> str:
-    for node in bundle.nodes:
-        for part in node.message.parts:
-            if isinstance(part, ImagePart) and part.hash == blob:
-                return part.media_type
-    return "application/octet-stream"
+    return next((part.media_type for part in _images(bundle.nodes) if part.hash == blob), "application/octet-stream")
 
 
 def _bytes(path: Path) -> bytes:

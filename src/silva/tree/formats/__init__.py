@@ -33,17 +33,29 @@ from silva.tree.formats.detection import Format, detected, is_atif, is_messages,
 from silva.tree.formats.errors import FormatError, suggestion
 from silva.tree.formats.images import Loader, reference
 from silva.tree.formats.tasks import read_tasks, write_tasks
+from silva.tree.message import Role
 
+_ASKING: tuple[Role, ...] = ("system", "user", "tool")
+_ALL: tuple[Role, ...] = (*_ASKING, "assistant")
 _KNOWN = (
     Format("messages", ".jsonl", False, messages.write, messages.read, is_messages, general=True),
     Format("atif", ".json", False, atif.write, atif.read, is_atif),
-    Format("parquet", ".parquet", True, parquet.write, parquet.read, is_parquet, ("*.parquet",)),
+    Format("parquet", ".parquet", True, parquet.write, parquet.read, is_parquet, ("*.parquet",), embeds=_ALL),
     Format("sharegpt", ".jsonl", False, sharegpt.write, sharegpt.read, sharegpt.recognise),
     Format("adp", ".jsonl", False, adp.write, adp.read, adp.recognise),
     Format("otel", ".json", False, otel.write, otel.read, otel.recognise),
-    Format("verifiers", ".jsonl", False, verifiers.write, verifiers.read, verifiers.recognise),
-    Format("openenv", ".jsonl", False, openenv.write, openenv.read, openenv.recognise),
-    Format("inspect", ".eval", True, inspect_eval.write, inspect_eval.read, inspect_eval.recognise, ("*.eval",)),
+    Format("verifiers", ".jsonl", False, verifiers.write, verifiers.read, verifiers.recognise, embeds=_ASKING),
+    Format("openenv", ".jsonl", False, openenv.write, openenv.read, openenv.recognise, embeds=_ALL),
+    Format(
+        "inspect",
+        ".eval",
+        True,
+        inspect_eval.write,
+        inspect_eval.read,
+        inspect_eval.recognise,
+        ("*.eval",),
+        embeds=_ALL,
+    ),
     Format("claude-code", ".jsonl", False, None, claude_code.read, claude_code.recognise),
     Format("codex", ".jsonl", False, None, codex.read, codex.recognise, ("rollout-*.jsonl",)),
     Format("langsmith", ".jsonl", False, None, langsmith.read, langsmith.recognise),

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from silva.errors import UsageError
 from silva.tree.formats.bundle import Bundle
+from silva.tree.message import Role
 
 Recogniser: TypeAlias = Callable[[bytes, Any], bool]
 """Whether a file is of a format, by its first bytes and the value they begin with (None: no JSON, or cut off)."""
@@ -23,6 +24,7 @@ class Format(NamedTuple):
 
     `write` None: read only. `binary`: its source is bytes as a whole (else lines of text). `names`: what files of it
     are called, as patterns, where that tells it from others. `general`: another format that knows the file goes first.
+    `embeds`: the roles whose pictures it carries inside where the bundle has their bytes.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Format(NamedTuple):
     recognise: Recogniser
     names: tuple[str, ...] = ()
     general: bool = False
+    embeds: tuple[Role, ...] = ()
 
 
 def detected(path: str, sample: bytes, formats: Mapping[str, Format]) -> str:

@@ -2,8 +2,8 @@
 
     ImagePart ─▶ `images/<sha256>.png`          path, address or data: URI ─▶ (the caller's loader) ─▶ ImagePart + bytes
 
-Formats do no I/O. The caller who exports writes the blobs to those paths beside the file; the caller who imports passes
-a loader that gives the bytes of a path.
+Formats do no I/O. The caller who exports gives the blobs to a format that carries pictures inside, and writes the
+others to those paths beside the file; the caller who imports passes a loader that gives the bytes of a path.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import base64
 import binascii
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from silva.tree.message import ImagePart
@@ -23,12 +23,21 @@ Loader: TypeAlias = Callable[[str], bytes | None]
 _ENDINGS = {"image/png": "png", "image/jpeg": "jpg", "image/gif": "gif", "image/webp": "webp"}
 _TYPES = {ending: media for media, ending in _ENDINGS.items()} | {"jpeg": "image/jpeg"}
 _OWN = re.compile(r"(?:.*/)?images/(?P<hash>[0-9a-f]{64})\.(?P<ending>\w+)")
+_MEDIA = re.compile(r"[\w.+/-]+")
 _DATA = re.compile(r"data:(?P<media>[\w.+/-]+);base64,(?P<data>.*)", re.DOTALL)
 
 
 def reference(image: ImagePart) -> str:
     """The path, beside the exported file, at which the image's bytes belong."""
     return f"images/{image.hash}.{_ENDINGS.get(image.media_type, 'bin')}"
+
+
+def address(image: ImagePart, blobs: Mapping[str, bytes]) -> str:
+    """The image itself as a data: URI where its bytes are at hand, else the path at which they belong."""
+    data = blobs.get(image.hash)
+    if data is None or not _MEDIA.fullmatch(image.media_type):
+        return reference(image)
+    return f"data:{image.media_type};base64,{base64.b64encode(data).decode()}"
 
 
 def resolve(

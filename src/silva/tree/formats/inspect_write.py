@@ -18,7 +18,7 @@ from silva.tree.formats.atif_read import iso
 from silva.tree.formats.bundle import Bundle
 from silva.tree.formats.chat import arguments
 from silva.tree.formats.extension import Packer
-from silva.tree.formats.images import reference
+from silva.tree.formats.images import address
 from silva.tree.formats.inspect_events import events_of, output_of, usage_of
 from silva.tree.formats.inspect_read import ATTACHMENT, EXTENSION, KEPT, read_sample
 from silva.tree.formats.inspect_scores import outcome_of, results_of, scores_of
@@ -150,10 +150,10 @@ class _Images:
         """What a message says for the image."""
         if image.hash in self._held:
             return ATTACHMENT + self._held[image.hash]
-        data = self._blobs.get(image.hash)
-        if data is None:
-            return reference(image)
-        self.attachments[image.hash] = f"data:{image.media_type};base64,{base64.b64encode(data).decode()}"
+        said = address(image, self._blobs)
+        if not said.startswith("data:"):
+            return said
+        self.attachments[image.hash] = said
         self._held[image.hash] = image.hash
         return ATTACHMENT + image.hash
 

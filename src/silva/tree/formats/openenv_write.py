@@ -19,9 +19,10 @@ from silva.tree.formats.branches import branches_of, ordered
 from silva.tree.formats.bundle import Bundle, walk
 from silva.tree.formats.chat import arguments, write_message, write_tool
 from silva.tree.formats.extension import Packer
+from silva.tree.formats.images import address
 from silva.tree.formats.openenv_read import EXTENSION, KEPT, VERSION, read_episode, read_trace
 from silva.tree.formats.rows import as_object, kept_of
-from silva.tree.message import ImagePart, Json, Message
+from silva.tree.message import ImagePart, Json, Message, Part, ThinkingPart
 from silva.tree.node import Author, Node
 from silva.tree.outcome import Status
 from silva.tree.supervision import Supervision
@@ -38,7 +39,7 @@ def write_rows(bundle: Bundle) -> Iterator[Json]:
     masked = _masked(bundle.supervisions)
     for trajectory, path in packer.walks:
         nodes = ordered(path, branches.get(trajectory.id, []))
-        turns = _turns(nodes, masked)
+        turns = _turns(nodes, masked, bundle.blobs)
         if turns:
             reward = trajectory.reward
             turns[-1]["metadata"] = {**turns[-1]["metadata"], "task_id": trajectory.task_id, "reward": reward}
@@ -46,7 +47,7 @@ def write_rows(bundle: Bundle) -> Iterator[Json]:
             turns[-1]["metadata"][EXTENSION] = packer.pack(trajectory, nodes, drafted)
             yield {"schema_version": VERSION, "turns": turns}
             continue
-        row = _episode(trajectory, path)
+        row = _episode(trajectory, path, bundle.blobs)
         drafted = read_episode(row, packer.origin(trajectory), KEPT, 0)
         # An episode is straight: what branched off comes after the walk.
         walked = {node.id for node in path}
@@ -80,7 +81,7 @@ def _masked(supervisions: Sequence[Supervision]) -> set[str]:
     return {node for node, verdict in said.items() if verdict == "mask"}
 
 
-def _turns(nodes: Sequence[Node], masked: set[str]) -> list[Json]:
+def _turns(nodes: Sequence[Node], masked: set[str], blobs: dict[str, bytes]) -> list[Json]:
     """The turns of the sampled nodes; none where one of them has no exact tokens."""
     known = {node.id: node for node in nodes}
     found: list[Json] = []
@@ -100,7 +101,7 @@ def _turns(nodes: Sequence[Node], masked: set[str]) -> list[Json]:
             metadata["model"] = node.model
         if node.policy_version:
             metadata["policy_version"] = node.policy_version
-        pictured = any(isinstance(part, ImagePart) for other in above for part in other.message.parts)
+        pictured = _pictured(above)
         found.append(
             {
                 "node_id": kept.get("node_id") or node.id,
@@ -110,7 +111,7 @@ def _turns(nodes: Sequence[Node], masked: set[str]) -> list[Json]:
                 "loss_mask": [*([0] * len(prompt)), *mask],
                 "request": {
                     **as_object(kept.get("request")),
-                    "messages": [_message(other, pictured) for other in above],
+                    "messages": [_message(other, pictured, blobs) for other in above],
                     "tools": [write_tool(tool) for tool in tools_of((*above, node))] or None,
                 },
                 "response": {
@@ -118,7 +119,7 @@ def _turns(nodes: Sequence[Node], masked: set[str]) -> list[Json]:
                     "choices": [
                         {
                             **as_object(kept.get("choice")),
-                            "message": _message(node, any(isinstance(p, ImagePart) for p in node.message.parts)),
+                            "message": _message(node, _pictured([node]), blobs),
                             "finish_reason": node.finish_reason or None,
                         }
                     ],
@@ -155,13 +156,13 @@ def _usable(prompt: Sequence[int], node: Node) -> bool:
     )
 
 
-def _message(node: Node, pictured: bool) -> Json:
+def _message(node: Node, pictured: bool, blobs: dict[str, bytes]) -> Json:
     """The message as it goes over the wire: arguments are the text the model wrote, images have an address."""
-    row = {**as_object(kept_of(node.attributes, KEPT).get("message")), **write_message(node.message, pictured)}
+    row = _spoken(node, pictured)
     if pictured:
         row["content"] = [
-            {"type": "image_url", "image_url": {"url": part["path"]}} if part["type"] == "image" else part
-            for part in row["content"]
+            {"type": "image_url", "image_url": {"url": address(part, blobs)}} if isinstance(part, ImagePart) else said
+            for part, said in _shown(node, row)
         ]
     if node.message.tool_calls:
         row["tool_calls"] = [
@@ -171,12 +172,26 @@ def _message(node: Node, pictured: bool) -> Json:
     return row
 
 
-def _episode(trajectory: Trajectory, path: Sequence[Node]) -> Json:
-    pictured = any(isinstance(part, ImagePart) for node in path for part in node.message.parts)
-    messages = [
-        {**as_object(kept_of(node.attributes, KEPT).get("message")), **write_message(node.message, pictured)}
-        for node in path
-    ]
+def _spoken(node: Node, pictured: bool) -> Json:
+    return {**as_object(kept_of(node.attributes, KEPT).get("message")), **write_message(node.message, pictured)}
+
+
+def _shown(node: Node, row: Json) -> Iterator[tuple[Part, Json]]:
+    """The parts that a message shows, each with what was written for it."""
+    yield from zip((p for p in node.message.parts if not isinstance(p, ThinkingPart)), row["content"], strict=True)
+
+
+def _pictured(nodes: Sequence[Node]) -> bool:
+    return any(isinstance(part, ImagePart) for node in nodes for part in node.message.parts)
+
+
+def _episode(trajectory: Trajectory, path: Sequence[Node], blobs: dict[str, bytes]) -> Json:
+    pictured = _pictured(path)
+    messages = [_spoken(node, pictured) for node in path]
+    for node, row in zip(path, messages, strict=True):
+        for part, said in _shown(node, row) if pictured else ():
+            if isinstance(part, ImagePart):
+                said["path"] = address(part, blobs)
     kept = as_object(kept_of(trajectory.attributes, KEPT).get("episode"))
     if kept:
         return {**_EMPTY, **kept, "messages": messages}

@@ -16,7 +16,7 @@ import msgspec
 from silva.tree.formats.branches import branches_of, ordered
 from silva.tree.formats.bundle import Bundle
 from silva.tree.formats.extension import Packer
-from silva.tree.formats.images import reference
+from silva.tree.formats.images import address
 from silva.tree.formats.rows import as_list, as_object, kept_of
 from silva.tree.formats.verifiers_read import BOUNDARIES, EXTENSION, KEPT, read_trace
 from silva.tree.message import ImagePart, Json, Message, TextPart, Tool
@@ -41,7 +41,7 @@ def write_episodes(bundle: Bundle) -> Iterator[Json]:
     for trajectory, path in packer.walks:
         nodes = ordered(path, branches.get(trajectory.id, []))
         episode = _episode(trajectory, tasks.get(trajectory.task_id))
-        trace = _trace(trajectory, path, nodes, episode)
+        trace = _trace(trajectory, path, nodes, episode, bundle.blobs)
         drafted = read_trace(episode, trace, packer.origin(trajectory), KEPT, 0)
         trace["info"] = {**as_object(trace.get("info")), EXTENSION: packer.pack(trajectory, nodes, drafted)}
         if open_row is not None and open_row["id"] == episode["id"] and kept_of(trajectory.attributes, KEPT):
@@ -81,11 +81,13 @@ def _episode(trajectory: Trajectory, task: Task | None) -> Json:
     }
 
 
-def _trace(trajectory: Trajectory, path: Sequence[Node], nodes: Sequence[Node], episode: Json) -> Json:
+def _trace(
+    trajectory: Trajectory, path: Sequence[Node], nodes: Sequence[Node], episode: Json, blobs: dict[str, bytes]
+) -> Json:
     kept = kept_of(trajectory.attributes, KEPT)
     places = {node.id: place for place, node in enumerate(nodes)}
     graph: Json = {
-        "nodes": [_node(node, places) for node in nodes],
+        "nodes": [_node(node, places, blobs) for node in nodes],
         "calls": [
             *as_list(kept.get("calls")),
             *(call for place, node in enumerate(nodes) for call in _call(node, place)),
@@ -124,10 +126,10 @@ def _trace(trajectory: Trajectory, path: Sequence[Node], nodes: Sequence[Node], 
     return trace
 
 
-def _node(node: Node, places: dict[str, int]) -> Json:
+def _node(node: Node, places: dict[str, int], blobs: dict[str, bytes]) -> Json:
     kept = kept_of(node.attributes, KEPT)
     row: Json = {
-        "message": _message(node.message, kept),
+        "message": _message(node.message, kept, blobs),
         "sampled": node.author is Author.POLICY,
         "timestamp": node.started,
         **{key: value for key, value in kept.items() if key not in ("message", "tool_calls", "call")},
@@ -145,8 +147,8 @@ def _node(node: Node, places: dict[str, int]) -> Json:
     return row
 
 
-def _message(message: Message, kept: Json) -> Json:
-    row: Json = {**as_object(kept.get("message")), "role": message.role, "content": _content(message)}
+def _message(message: Message, kept: Json, blobs: dict[str, bytes]) -> Json:
+    row: Json = {**as_object(kept.get("message")), "role": message.role, "content": _content(message, blobs)}
     if message.role == "assistant":
         if message.thinking:
             row["reasoning_content"] = message.thinking
@@ -165,7 +167,7 @@ def _message(message: Message, kept: Json) -> Json:
     return row
 
 
-def _content(message: Message) -> str | list[Json] | None:
+def _content(message: Message, blobs: dict[str, bytes]) -> str | list[Json] | None:
     if message.role == "assistant":  # the format gives assistants no images; the extension keeps the parts
         return message.text or None
     if not any(isinstance(part, ImagePart) for part in message.parts):
@@ -175,7 +177,7 @@ def _content(message: Message) -> str | list[Json] | None:
         if isinstance(part, TextPart):
             parts.append({"type": "text", "text": part.text})
         elif isinstance(part, ImagePart):
-            parts.append({"type": "image_url", "image_url": {"url": reference(part)}})
+            parts.append({"type": "image_url", "image_url": {"url": address(part, blobs)}})
     return parts
 
 
