@@ -10,6 +10,7 @@ come in the order of their start. Where calls carry token ids, a node keeps what
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from silva.tree.formats.draft import Turn
 from silva.tree.formats.twigs import ROOT, Branches
 from silva.tree.message import Json, Record, Tool
 from silva.tree.node import NO_USAGE, Author, Tokens, Usage
+from silva.tree.outcome import Boundary, Failure, Outcome, Status
 
 
 class Call(Record, frozen=True, kw_only=True):
@@ -46,6 +48,35 @@ class Answer(Record, frozen=True, kw_only=True):
     started: float = 0.0
     seconds: float = 0.0
     attributes: Json = msgspec.field(default_factory=dict[str, Any])
+
+
+def failed(boundary: Boundary, said: str) -> Outcome:
+    """The outcome of a trace that broke, with the first line of what it said."""
+    lines = said.strip().splitlines() or ["error"]
+    failure = Failure(boundary=boundary, code=f"{boundary}.error", message=lines[0][:300])
+    return Outcome(status=Status.FAILED, failure=failure)
+
+
+def ended(branches: Branches, whole: str, last: Call | None, broke: str) -> Callable[[int], Outcome]:
+    """How the walk to each leaf ended.
+
+    Args:
+        branches: the tree, when all calls are on it.
+        whole: the error of the trace as a whole ("": it has none), which is that of every walk.
+        last: the model call that was begun last (None: it told of no message, so its error is that of every walk).
+        broke: the error of that call: earlier ones were tried again, or the agent went on without them.
+    """
+    if whole:
+        outcome = failed(Boundary.AGENT, whole)
+        return lambda _leaf: outcome
+    if not broke:
+        return lambda _leaf: Outcome(status=Status.COMPLETED)
+    outcome = failed(Boundary.MODEL, broke)
+    place = ROOT
+    for said in (*last.sent, *last.said[:1]) if last is not None else ():
+        known = branches.same(place, said.message)
+        place = place if known is None else known
+    return lambda leaf: outcome if place == ROOT or place in branches.walk(leaf) else Outcome(status=Status.COMPLETED)
 
 
 def fold(branches: Branches, key: str, calls: list[Call], answers: list[Answer]) -> int:

@@ -3,8 +3,9 @@
     runs ─▶ by trace ─▶ `llm` runs are the calls, `tool` runs the answers, others are counted ─▶ fold ─▶ Bundle
 
 Messages come as LangChain serialises them (`{"lc": 1, "id": [… "HumanMessage"], "kwargs": …}`, or `type` and `data`) or
-as OpenAI has them. A trace without a readable model call is read from its outermost run's own messages. Tags, metadata,
-feedback and errors are kept under `attributes["langsmith"]`.
+as OpenAI has them, in Chat Completions, Completions and Responses. A model run that gave no reply is counted. A trace
+without a readable model call is read from its outermost run's own messages. Tags, metadata, feedback and errors are
+kept under `attributes["langsmith"]`.
 """
 
 from __future__ import annotations
@@ -18,15 +19,15 @@ import msgspec
 
 from silva.tree.formats.blocks import Reading, Said
 from silva.tree.formats.bundle import Bundle
-from silva.tree.formats.calls import Answer, Call, fold
+from silva.tree.formats.calls import Answer, Call, ended, fold
 from silva.tree.formats.chat import read_tool
 from silva.tree.formats.draft import Origin
 from silva.tree.formats.images import Loader
+from silva.tree.formats.responses import is_items, messages
 from silva.tree.formats.twigs import Branches, Ending
 from silva.tree.formats.values import Row, rows
 from silva.tree.message import Json, Message, TextPart, Tool
 from silva.tree.node import Usage
-from silva.tree.outcome import Boundary, Failure, Outcome, Status
 from silva.tree.run import Run
 
 KEPT = "langsmith"
@@ -55,9 +56,14 @@ def read(
         FormatError: with the line and the field.
     """
     groups: dict[str, list[Row]] = {}
+    known: set[str] = set()
     for row in rows(lines, name):
         if "run_type" not in row:
             raise row.error("run_type", "required field is missing")
+        own = row.text("id")
+        if own in known:  # listed twice
+            continue
+        known |= {own} if own else set()
         groups.setdefault(row.text("trace_id") or row.text("id"), []).append(row)
     for trace, group in groups.items():
         group.sort(key=lambda row: (row.text("dotted_order"), row.moment("start_time")))
@@ -69,15 +75,20 @@ class _Trace:
         self._name = name
         self._branches = Branches()
         self._reading = Reading(load, self._branches.blobs)
+        self._replies: dict[str, list[Said]] = {}
 
     def bundle(self, trace: str, found: list[Row], origin: Origin) -> Bundle:
         calls: list[Call] = []
         answers: list[Answer] = []
         others: Counter[str] = Counter()
         root = next((row for row in found if not row.text("parent_run_id")), found[0])
+        silent, last, broke = 0, None, ""
         for row in found:
             kind = row.text("run_type")
             call = self._call(row) if kind == "llm" else None
+            if kind == "llm":
+                silent += call is None or not call.said
+                last, broke = call, row.text("error")
             answer = self._answer(row) if kind == "tool" else None
             if call is not None:
                 calls.append(call)
@@ -93,23 +104,27 @@ class _Trace:
         kept: Json = {"trace": trace, **self._kept(root)}
         if counted:
             kept["other_runs"] = counted
-        outcome = Outcome(status=Status.COMPLETED)
-        if root.text("error"):
-            said = root.text("error").strip().split("\n")[0][:300]
-            failure = Failure(boundary=Boundary.AGENT, code="agent.error", message=said)
-            outcome = Outcome(status=Status.FAILED, failure=failure)
-        ending = Ending(
-            agent=root.text("name") if root.text("run_type") != "llm" else "",
-            outcome=outcome,
-            finished=root.moment("end_time"),
-            attributes={KEPT: kept},
-        )
-        return self._branches.grow(origin, lambda _leaf: ending, self._name, root.line, trace)
+        if silent:
+            kept["without_reply"] = silent
+        own = root.text("run_type") != "llm"
+        tell = ended(self._branches, root.text("error") if own else "", last, broke)
+
+        def ending(leaf: int) -> Ending:
+            return Ending(
+                agent=root.text("name") if own else "",
+                outcome=tell(leaf),
+                finished=root.moment("end_time"),
+                attributes={KEPT: kept},
+            )
+
+        return self._branches.grow(origin, ending, self._name, root.line, trace)
 
     def _call(self, row: Row) -> Call | None:
         inputs, outputs = row.row("inputs"), row.row("outputs")
         sent = self._sent(inputs)
         said, reasons = self._said(outputs)
+        if "id" in outputs and isinstance(outputs.value["id"], str):
+            self._replies[outputs.value["id"]] = [*(each for each in sent if each.message.role != "system"), *said]
         if not sent and not said:
             return None
         extra = row.row("extra")
@@ -117,6 +132,7 @@ class _Trace:
         metadata = extra.row("metadata")
         model = asked.text("model") or asked.text("model_name") or metadata.text("ls_model_name")
         model = model or _generated(outputs).row("response_metadata").text("model_name")
+        before: Any = inputs.value.get("previous_response_id")
         return Call(
             sent=tuple(sent),
             said=tuple(said),
@@ -125,10 +141,26 @@ class _Trace:
             usage=_usage(row, outputs),
             finish_reasons=tuple(reasons),
             started=row.moment("start_time"),
-            attributes=self._kept(row),
+            attributes={**self._kept(row), **({"previous_response": before} if before else {})},
         )
 
     def _sent(self, inputs: Row) -> list[Said]:
+        if isinstance(inputs.value.get("input"), str | list) and not inputs.value.get("messages"):
+            # What a response continues was sent to the provider before, its instructions excepted.
+            before: Any = inputs.value.get("previous_response_id")
+            known = self._replies.get(before, []) if isinstance(before, str) else []
+            return [*self._instructions(inputs), *known, *self._asked(inputs)]
+        return self._asked(inputs)
+
+    def _instructions(self, inputs: Row) -> list[Said]:
+        words: Any = inputs.value.get("instructions")
+        if not isinstance(words, str) or not words:
+            return []
+        return [Said(Message(role="system", parts=(TextPart(text=words),)), {})]
+
+    def _asked(self, inputs: Row) -> list[Said]:
+        if is_items(inputs.value.get("input")) and not inputs.value.get("messages"):
+            return messages(self._reading, inputs.rows("input"))
         for key in ("messages", "input"):
             value: Any = inputs.value.get(key)
             if isinstance(value, list) and value:
@@ -148,9 +180,11 @@ class _Trace:
             found: list[Said] = []
             reasons: list[str] = []
             for choice in outputs.rows("choices"):
-                found += self._message(choice.row("message"))
+                found += self._message(choice.row("message")) if "message" in choice else self._words(choice, "text")
                 reasons.append(choice.text("finish_reason"))
             return found, reasons
+        if is_items(outputs.value.get("output")):
+            return messages(self._reading, outputs.rows("output")), []
         generations: Any = outputs.value.get("generations")
         if isinstance(generations, list) and generations:
             items = cast(list[Any], generations)
@@ -233,6 +267,8 @@ class _Trace:
             value = dict(entry.value)
             if "function" not in value and "input_schema" in value:
                 value["parameters"] = value.pop("input_schema")
+            if "function" not in value and "name" not in value and value.get("type"):
+                value["name"] = value["type"]  # a tool of the provider's own: a search, an interpreter
             try:
                 found.append(read_tool(value))
             except msgspec.ValidationError as error:
@@ -263,7 +299,8 @@ def _usage(row: Row, outputs: Row) -> Usage:
         or place.whole("output_tokens")
         or place.whole("completion_tokens"),
         cached_tokens=place.row("input_token_details").whole("cache_read")
-        or place.row("prompt_tokens_details").whole("cached_tokens"),
+        or place.row("prompt_tokens_details").whole("cached_tokens")
+        or place.row("input_tokens_details").whole("cached_tokens"),
         usd=row.number("total_cost") or 0.0,
         model_seconds=max(0.0, row.moment("end_time") - started) if "end_time" in row else 0.0,
     )

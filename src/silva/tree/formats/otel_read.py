@@ -16,15 +16,14 @@ from typing import Any, cast
 
 from silva.tree.formats.blocks import Reading, Said
 from silva.tree.formats.bundle import Bundle
-from silva.tree.formats.calls import Answer, Call, fold
+from silva.tree.formats.calls import Answer, Call, ended, fold
 from silva.tree.formats.draft import Origin
 from silva.tree.formats.images import Loader
-from silva.tree.formats.spans import Span
+from silva.tree.formats.spans import Span, broken
 from silva.tree.formats.twigs import Branches, Ending
 from silva.tree.formats.values import Row, kind
 from silva.tree.message import Json, Message, TextPart, Tool
 from silva.tree.node import Usage
-from silva.tree.outcome import Boundary, Failure, Outcome, Status
 
 EXTENSION, KEPT, PREFIX = "silva", "otel", "gen_ai."
 _CALLS = ("chat", "text_completion", "generate_content", "completion")
@@ -76,6 +75,8 @@ class _Trace:
 
     def bundle(self, spans: list[Span], origin: Origin) -> Bundle:
         calls: list[Call] = []
+        made: dict[str, Call | None] = {}
+        tools: set[str] = set()
         answers: list[Answer] = []
         others: Counter[str] = Counter()
         agents: list[Span] = []
@@ -83,6 +84,10 @@ class _Trace:
         for span in spans:
             operation = span.attributes.text("gen_ai.operation.name")
             call = self._call(span) if operation in (*_CALLS, "") else None
+            if call is not None or operation in _CALLS:
+                made[span.id] = call
+            elif operation == "execute_tool":
+                tools.add(span.id)
             if call is not None:
                 calls.append(call)
             elif operation == "execute_tool" and "gen_ai.tool.call.id" in span.attributes:
@@ -103,12 +108,15 @@ class _Trace:
         if agents:
             kept["agent"] = agents[0].attributes.rest(*_READ)
         finished = max((span.ended for span in spans), default=0.0)
-        failed = next((span for span in agents[:1] if span.error), None)
+        whole, last = broken(spans, made, tools)
+        tell = ended(self._branches, whole, *((made[last.id], last.error) if last is not None else (None, "")))
         agent = agents[0].attributes.text("gen_ai.agent.name") if agents else ""
-        outcome = Outcome(status=Status.COMPLETED) if failed is None else _failed(failed)
-        ending = Ending(agent=agent, outcome=outcome, finished=finished, attributes={KEPT: kept})
         line = spans[0].attributes.line
-        return self._branches.grow(origin, lambda _leaf: ending, self._name, line, spans[0].trace)
+
+        def ending(leaf: int) -> Ending:
+            return Ending(agent=agent, outcome=tell(leaf), finished=finished, attributes={KEPT: kept})
+
+        return self._branches.grow(origin, ending, self._name, line, spans[0].trace)
 
     def _call(self, span: Span) -> Call | None:
         """The model call a span tells of; None where it tells of no message."""
@@ -249,8 +257,3 @@ def _ids(told: Row, key: str) -> tuple[int, ...] | None:
     items: Iterable[Any] = cast(list[Any], value)
     ids = tuple(item for item in items if isinstance(item, int) and not isinstance(item, bool))
     return ids if len(ids) == len(cast(list[Any], value)) else None
-
-
-def _failed(span: Span) -> Outcome:
-    failure = Failure(boundary=Boundary.AGENT, code="agent.error", message=span.error.split("\n")[0][:300])
-    return Outcome(status=Status.FAILED, failure=failure)

@@ -18,11 +18,11 @@ import msgspec
 
 from silva.tree.formats.blocks import Reading, Said
 from silva.tree.formats.bundle import Bundle
-from silva.tree.formats.calls import Answer, Call, fold
+from silva.tree.formats.calls import Answer, Call, ended, fold
 from silva.tree.formats.chat import read_tool
 from silva.tree.formats.draft import Origin
 from silva.tree.formats.images import Loader
-from silva.tree.formats.spans import Span, is_otlp, spans
+from silva.tree.formats.spans import Span, broken, is_otlp, spans
 from silva.tree.formats.twigs import Branches, Ending
 from silva.tree.formats.values import Row, rows
 from silva.tree.message import Json, Message, TextPart, Tool
@@ -182,6 +182,8 @@ class _Trace:
 
     def bundle(self, found: list[tuple[Span, Row]], origin: Origin) -> Bundle:
         calls: list[Call] = []
+        made: dict[str, Call | None] = {}
+        tools: set[str] = set()
         answers: list[Answer] = []
         others: Counter[str] = Counter()
         outer: Json = {}
@@ -189,6 +191,10 @@ class _Trace:
             kind = told.row("openinference").row("span").text("kind").upper()
             call = self._call(span, told) if kind in ("LLM", "") else None
             answer = self._answer(span, told) if kind == "TOOL" else None
+            if call is not None or kind == "LLM":
+                made[span.id] = call
+            elif kind == "TOOL":
+                tools.add(span.id)
             if call is not None:
                 calls.append(call)
             elif answer is not None:
@@ -204,9 +210,14 @@ class _Trace:
             kept["other_spans"] = counted
         if outer:
             kept["outer"] = outer
-        ending = Ending(finished=max(span.ended for span, _ in found), attributes={KEPT: kept})
-        first = found[0][0]
-        return self._branches.grow(origin, lambda _leaf: ending, self._name, first.attributes.line, kept["trace"][0])
+        whole, last = broken([span for span, _ in found], made, tools)
+        tell = ended(self._branches, whole, *((made[last.id], last.error) if last is not None else (None, "")))
+        finished, first = max(span.ended for span, _ in found), found[0][0]
+
+        def ending(leaf: int) -> Ending:
+            return Ending(outcome=tell(leaf), finished=finished, attributes={KEPT: kept})
+
+        return self._branches.grow(origin, ending, self._name, first.attributes.line, kept["trace"][0])
 
     def _call(self, span: Span, told: Row) -> Call | None:
         model = told.row("llm")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, cast
 
 from silva.tree.formats.values import Row
@@ -46,6 +46,21 @@ class Span:
         self.id, self.trace, self.parent, self.name = id, trace, parent, name
         self.started, self.ended, self.attributes, self.events = started, ended, attributes, events
         self.error, self.scope = error, scope
+
+
+def broken(spans: list[Span], calls: Collection[str], tools: Collection[str]) -> tuple[str, Span | None]:
+    """The error of a trace as a whole, and the last of its model calls where that one failed.
+
+    A span inside may fail and the trace go on; the outermost speaks for the whole. Where a conversation has several
+    traces, its last one does. `calls` and `tools` are the ids of model calls and of tool runs.
+    """
+    known = {span.id for span in spans}
+    inner = {*calls, *tools}
+    outer = [span for span in spans if span.id not in inner and (not span.parent or span.parent not in known)]
+    made = [span for span in spans if span.id in calls]
+    whole = max(outer, key=lambda span: span.started, default=None)
+    last = max(made, key=lambda span: span.started, default=None)
+    return whole.error if whole is not None else "", last if last is not None and last.error else None
 
 
 def is_otlp(value: Any) -> bool:
@@ -104,6 +119,11 @@ def _span(row: Row, scope: str) -> Span:
     status = row.row("status")
     code: Any = status.value.get("code")
     failed = code in (2, "STATUS_CODE_ERROR")
+    attributes = _attributes(row)
+    events = [
+        Event(event.text("name"), _nanoseconds(event, "timeUnixNano", "time_unix_nano"), _attributes(event))
+        for event in row.rows("events")
+    ]
     return Span(
         id=_id(row, "spanId", "span_id"),
         trace=_id(row, "traceId", "trace_id"),
@@ -111,14 +131,18 @@ def _span(row: Row, scope: str) -> Span:
         name=row.text("name"),
         started=_nanoseconds(row, "startTimeUnixNano", "start_time_unix_nano"),
         ended=_nanoseconds(row, "endTimeUnixNano", "end_time_unix_nano"),
-        attributes=_attributes(row),
-        events=[
-            Event(event.text("name"), _nanoseconds(event, "timeUnixNano", "time_unix_nano"), _attributes(event))
-            for event in row.rows("events")
-        ],
-        error=(status.text("message") or "error") if failed else "",
+        attributes=attributes,
+        events=events,
+        error=(status.text("message") or _raised(attributes, events)) if failed else "",
         scope=scope,
     )
+
+
+def _raised(attributes: Row, events: list[Event]) -> str:
+    """What a span that failed says of it elsewhere than in its status."""
+    said = [event.attributes.value.get("exception.message") for event in reversed(events)]
+    said.append(attributes.value.get("error.type"))
+    return next((text for text in said if isinstance(text, str) and text), "error")
 
 
 def _logs(row: Row) -> Iterator[tuple[str, Event]]:
