@@ -68,7 +68,12 @@ raw_arguments = st.one_of(
     objects.map(lambda value: json.dumps(value, separators=(",", ":"))),
     st.sampled_from(['{"a": 1', "", "[1]", '{"a": NaN}', '{"_raw": "x"}', '{"n": 1e999}', '{"n": 9' + 20 * "9" + "}"]),
 )
-calls = st.builds(ToolCall, id=st.one_of(names, st.just("call_1")), name=names, arguments=raw_arguments)
+call_ids = st.one_of(names, st.just("call_1"))
+code = st.fixed_dictionaries({"language": st.sampled_from(["bash", "python", "klingon"]), "content": texts})
+calls = st.one_of(
+    st.builds(ToolCall, id=call_ids, name=names, arguments=raw_arguments),
+    st.builds(ToolCall, id=call_ids, name=st.just("code_action"), arguments=code.map(json.dumps)),
+)
 messages = st.builds(
     Message,
     role=st.sampled_from(["system", "user", "assistant", "tool"]),

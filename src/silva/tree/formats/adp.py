@@ -1,38 +1,36 @@
-"""ADP: the Agent Data Protocol (schema 1.2), one trajectory of actions and observations a row.
+"""ADP: the Agent Data Protocol, one trajectory of actions and observations a row.
 
-    {"schema_version": "1.2.0", "id": …, "content": [action | observation, …], "details": {…}}
+    {"schema_version": "1.5.0", "id": …, "content": [action | observation, …], "details": {…}}
 
     text_observation (user, environment, system)  ◀─▶ message of the user or a tool      message_action ◀─▶ words
     api_action, code_action (a call each)         ◀─▶ tool call; `description` is the words before the call
 
-Written from the protocol's own description and models. Actions of one turn stand in a row; only the first has words.
-Code is a call of the tool `code_action`. Pages and annotations have no part here: their text is read, the original is
-kept under `attributes["adp"]` and written back. The extension stands in `details.silva`: no other field may be added.
+Version 1.5.0 is written, earlier ones are read. Actions of one turn stand in a row; only the first has words. Code is
+a call of the tool `code_action`. Pages and annotations have no part here: their text is read, the original is kept
+under `attributes["adp"]` and written back. The extension stands in `details.silva`: no other field may be added.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
+from silva.tree.formats.adp_write import CODE, KEPT, SYSTEM, VERSION, row_of
 from silva.tree.formats.blocks import Reading
 from silva.tree.formats.bundle import Bundle
-from silva.tree.formats.chat import arguments
+from silva.tree.formats.chat import arguments_text
 from silva.tree.formats.draft import Origin, Turn
 from silva.tree.formats.errors import FormatError
 from silva.tree.formats.extension import Extension, Packer
-from silva.tree.formats.images import Loader, reference
+from silva.tree.formats.images import Loader
 from silva.tree.formats.twigs import ROOT, Branches, Ending
 from silva.tree.formats.values import Row, rows
-from silva.tree.message import ImagePart, Json, Message, Part, Role, TextPart, ThinkingPart, Tool, ToolCall
-from silva.tree.node import Author, Node
+from silva.tree.message import Json, Message, Part, Role, TextPart, ThinkingPart, Tool, ToolCall
+from silva.tree.node import Author
 from silva.tree.run import Run
-from silva.tree.trajectory import Trajectory
-from silva.tree.tree import tools as tools_of
 
-VERSION = "1.2.0"
-EXTENSION, KEPT, CODE = "silva", "adp", "code_action"
+EXTENSION = "silva"
 _ACTIONS = ("api_action", "code_action", "message_action")
 _OBSERVATIONS = ("text_observation", "web_observation", "image_observation")
 _ROOT = ("schema_version", "id", "content", "details")
@@ -65,7 +63,7 @@ def write(bundles: Iterable[Bundle]) -> Iterator[str]:
     for bundle in bundles:
         packer = Packer(bundle)
         for trajectory, path in packer.walks:
-            row = _row(trajectory, path)
+            row = row_of(trajectory, path)
             drafted = _plain(Row(row, KEPT, 0), packer.origin(trajectory), None)
             row["details"] = {**row["details"], EXTENSION: packer.pack(trajectory, path, drafted)}
             yield _line(row)
@@ -149,10 +147,10 @@ class _Reading:
             known += ["function", "kwargs"]
             if not name:
                 raise item.error("function", "required field is missing")
-        own = item.text("tool_call_id") or f"call_{self._calls}"
+        own = item.text("tool_call_id") or self._unnamed()
         self._calls += 1
         self._open.append(own)
-        call = ToolCall(id=own, name=name, arguments=json.dumps(given, ensure_ascii=False))
+        call = ToolCall(id=own, name=name, arguments=arguments_text(given))
         others, words = item.rest(*known), item.text("description")
         if self._acting and not others and not words and "reasoning_content" not in item and "reward" not in item:
             before = self.branches.twigs[self._last].turn.message
@@ -162,6 +160,11 @@ class _Reading:
         message = Message(role="assistant", parts=_parts(item, words), tool_calls=(call,))
         self._add(item, message, others, Author.POLICY)
         self._acting = True
+
+    def _unnamed(self) -> str:
+        while f"call_{self._calls}" in self._open:
+            self._calls += 1
+        return f"call_{self._calls}"
 
     def _words(self, item: Row) -> None:
         message = Message(role="assistant", parts=_parts(item, item.text("content")))
@@ -182,7 +185,9 @@ class _Reading:
                 others["content"] = item.text("content")
         else:
             parts, others = self._page(item), {key: value for key, value in item.value.items() if value is not None}
-        call_id = item.text("tool_call_id") or None
+        call_id, name = item.text("tool_call_id") or None, item.text("name") or None
+        if call_id is None and source == "environment" and name == SYSTEM:
+            role, name, source = "system", None, "system"  # the protocol has no other place for a system message
         if call_id in self._open:
             self._open.remove(call_id)
         elif call_id is None and role == "tool" and self._open:
@@ -193,7 +198,7 @@ class _Reading:
             others = {**others, "source": source}
         elif call_id is not None and role != "tool":
             role, others = "tool", {**others, "source": source}
-        message = Message(role=role, parts=parts, tool_call_id=call_id, name=item.text("name") or None)
+        message = Message(role=role, parts=parts, tool_call_id=call_id, name=name)
         self._add(item, message, others, Author.ENVIRONMENT)
 
     def _page(self, item: Row) -> tuple[Part, ...]:
@@ -214,73 +219,6 @@ def _parts(item: Row, words: str) -> tuple[Part, ...]:
     thought = item.text("reasoning_content")
     thoughts: tuple[Part, ...] = (ThinkingPart(text=thought),) if thought else ()
     return (*thoughts, TextPart(text=words)) if words else thoughts
-
-
-def _row(trajectory: Trajectory, path: Sequence[Node]) -> Json:
-    given: Any = trajectory.attributes.get(KEPT)
-    kept = dict(cast(Json, given)) if isinstance(given, dict) else {}
-    details: Any = kept.pop("details", {})
-    own: Any = kept.pop("id", None)
-    row: Json = {"schema_version": VERSION, "id": own if isinstance(own, str) else trajectory.id}
-    row["content"] = [item for node in path for item in _items(node)]
-    tools = [tool.name for tool in tools_of(path)]
-    for key in ("available_apis", "available_custom_tools", "available_code_languages"):
-        if isinstance(kept.get(key), list):
-            row[key] = kept[key]
-    if tools and not {"available_apis", "available_custom_tools"} & set(row):
-        row["available_apis"] = tools
-    row["details"] = dict(cast(Json, details)) if isinstance(details, dict) else {}
-    return row
-
-
-def _items(node: Node) -> list[Json]:
-    given: Any = node.attributes.get(KEPT)
-    kept = cast(Json, given) if isinstance(given, dict) else {}
-    message = node.message
-    reward: Json = {} if node.reward is None else {"reward": node.reward}
-    if message.role != "assistant" or "source" in kept:
-        return [_observation(message, kept, reward)]
-    thought: Json = {"reasoning_content": message.thinking} if message.thinking else {}
-    if not message.tool_calls:
-        own = {"description": kept["description"]} if isinstance(kept.get("description"), str) else {}
-        return [{"class_": "message_action", "content": _text(message), **own, **thought, **reward}]
-    items = [_action(call) for call in message.tool_calls]
-    words = _text(message)
-    items[0] |= {**({"description": words} if words else {}), **thought, **reward}
-    return items
-
-
-def _action(call: ToolCall) -> Json:
-    given = arguments(call)
-    if call.name == CODE and set(given) == {"language", "content"} and all(isinstance(v, str) for v in given.values()):
-        return {"class_": "code_action", "tool_call_id": call.id, **given}
-    return {"class_": "api_action", "tool_call_id": call.id, "function": call.name, "kwargs": given}
-
-
-def _observation(message: Message, kept: Json, reward: Json) -> Json:
-    asked: Json = {} if message.tool_call_id is None else {"tool_call_id": message.tool_call_id}
-    said: Any = kept.get("source")
-    natural = "environment" if message.role == "tool" else message.role
-    source = said if isinstance(said, str) and said in _SOURCES else natural
-    named: Json = {} if message.name is None else {"name": message.name}
-    if kept.get("class_") == "web_observation":
-        return {**kept, **asked}
-    images = [part for part in message.parts if isinstance(part, ImagePart)]
-    if len(images) == len(message.parts) == 1:
-        marked = {"annotations": kept["annotations"]} if "annotations" in kept else {}
-        return {"class_": "image_observation", "content": reference(images[0]), "source": source, **marked, **asked}
-    if kept.get("class_") == "image_observation" and isinstance(kept.get("content"), str):
-        return {**kept, "source": source, **asked}
-    return {"class_": "text_observation", "content": _text(message), "source": source, **named, **asked, **reward}
-
-
-def _text(message: Message) -> str:
-    shown = (
-        f"[image {reference(part)}]" if isinstance(part, ImagePart) else part.text
-        for part in message.parts
-        if not isinstance(part, ThinkingPart)
-    )
-    return "\n".join(shown)
 
 
 def _line(row: Json) -> str:

@@ -100,6 +100,7 @@ class _Trace:
         if not calls and outer:
             calls.append(Call(sent=tuple(outer), said=()))
         loose = fold(self._branches, KEPT, calls, answers)
+        self._branches.follow([said.message for said in outer])
         kept: Json = {"trace": sorted({span.trace for span in spans})}
         if loose:
             others["execute_tool"] += loose

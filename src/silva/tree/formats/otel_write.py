@@ -33,7 +33,8 @@ def trace_document(trajectory: Trajectory, path: Sequence[Node], extension: str 
     }
     if trajectory.model:
         said["gen_ai.request.model"] = trajectory.model
-    if not any(node.author is Author.POLICY for node in path) and path:
+    # What follows the last reply is in no call's prompt.
+    if path and path[-1].author is not Author.POLICY:
         said["gen_ai.input.messages"] = _dumped([message_value(node.message) for node in path])
     if extension is not None:
         said[EXTENSION] = extension

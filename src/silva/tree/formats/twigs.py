@@ -9,7 +9,7 @@ sub-agent, which see none of what came before, open a root of their own in the s
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -80,6 +80,18 @@ class Branches:
             if sameness(self.twigs[place].turn.message) == key:
                 return place
         return None
+
+    def follow(self, messages: Sequence[Message]) -> None:
+        """Add what the messages say after a whole walk of the tree; nothing where they are no such walk gone on."""
+        place, number = ROOT, 0
+        for message in messages:
+            known = self.same(place, message)
+            if known is None:
+                break
+            place, number = known, number + 1
+        if place != ROOT and not self.children(place):
+            for message in messages[number:]:
+                place = self.add(place, Turn(message=message))
 
     def replace(self, place: int, **changes: Any) -> None:
         """Change what is known of a turn: fields of the twig, or of its turn."""
