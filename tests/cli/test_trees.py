@@ -36,6 +36,8 @@ from silva.tree.formats import FORMATS, WRITABLE, Bundle, merged, read
 from silva.tree.formats.draft import Draft, Origin, Turn, grow
 from silva.tree.formats.inspect_archive import Archive
 
+GOLDEN = Path(__file__).parents[1] / "tree" / "golden"
+FILES: dict[str, str] = json.loads((GOLDEN / "formats.json").read_text())
 PICTURE = b"\x89PNG a picture"
 HASH = hashlib.sha256(PICTURE).hexdigest()
 ADD = Tool(name="add", description="Add.", parameters={"type": "object"})
@@ -280,6 +282,54 @@ def test_import_of_a_foreign_file(lake: Path, tmp_path: Path, capsys: pytest.Cap
         (run,) = opened.runs()
         assert run.command == "import" and run.lineage.parents[0].startswith("theirs.jsonl@")
         assert len(opened.walk(opened.trajectory(listed["id"]))) == 2
+
+
+@pytest.mark.parametrize("path", FILES)
+def test_import_of_every_format_by_the_command_alone(lake: Path, path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = GOLDEN / path
+    added = json.loads(said(capsys, "import", str(file), "--json"))
+    assert added["format"] == FILES[path] and added["trajectories"] > 0 and added["nodes"] > 1
+    with Lake.open(lake, mode="read") as opened:
+        for run in added["runs"]:
+            for trajectory in opened.trajectories(run_id=run):
+                assert trajectory.leaf_id is None or opened.walk(trajectory)
+    again = json.loads(said(capsys, "import", str(file), "--json"))
+    assert (again["trajectories"], again["nodes"], again["known"]) == (0, 0, added["trajectories"])
+
+
+def test_import_of_another_file_of_the_same_name_is_refused_unless_its_run_is_named(
+    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for place, words in (("one", "a"), ("two", "b")):
+        (tmp_path / place).mkdir()
+        (tmp_path / place / "chat.jsonl").write_text(json.dumps({"messages": [{"role": "user", "content": words}]}))
+    said(capsys, "import", "one/chat.jsonl")
+    error = said(capsys, "import", "two/chat.jsonl", code=Exit.USAGE)
+    assert "is another file than chat.jsonl@" in error and "--run NAME" in error and error.count("\n") == 1
+    assert len(json.loads(said(capsys, "list", "--json"))) == 1
+    said(capsys, "import", "one/chat.jsonl")
+    said(capsys, "import", "two/chat.jsonl", "--run", "other")
+    said(capsys, "import", "two/chat.jsonl", "--run", "chat")
+    assert sorted(t["run_id"] for t in json.loads(said(capsys, "list", "--json"))) == ["chat", "chat", "other"]
+
+
+def test_import_of_a_session_that_has_gone_on_adds_to_its_run(
+    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = (GOLDEN / "tools" / "codex.jsonl").read_text().splitlines(keepends=True)
+    session = tmp_path / "rollout-1.jsonl"
+    session.write_text("".join(lines[: len(lines) * 2 // 3]))
+    first = json.loads(said(capsys, "import", session.name, "--json"))
+    session.write_text("".join(lines))
+    assert json.loads(said(capsys, "import", session.name, "--json"))["runs"] == first["runs"]
+
+
+def test_import_that_finds_no_message_says_so(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "otel.json").write_bytes((GOLDEN / "tools" / "otel.json").read_bytes())
+    error = said(capsys, "import", "otel.json", "-f", "phoenix", code=Exit.USAGE)
+    assert "otel.json: no message in it can be read as phoenix" in error
+    with Lake.open(lake) as opened:
+        assert list(opened.trajectories()) == []
 
 
 def test_import_of_a_malformed_file_writes_nothing(

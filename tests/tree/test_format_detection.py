@@ -13,25 +13,7 @@ from silva.tree import Tree, assistant, user
 from silva.tree.formats import FORMATS, WRITABLE, detect, merged, read, write
 
 GOLDEN = Path(__file__).parent / "golden"
-FILES = {
-    "v1/format-messages.jsonl": "messages",
-    "v1/format-atif.jsonl": "atif",
-    "v1/format-parquet.parquet": "parquet",
-    "tools/sharegpt.jsonl": "sharegpt",
-    "tools/adp.jsonl": "adp",
-    "tools/otel.json": "otel",
-    "tools/otel-events.jsonl": "otel",
-    "tools/claude-code.jsonl": "claude-code",
-    "tools/claude-code-subagent.jsonl": "claude-code",
-    "tools/codex.jsonl": "codex",
-    "tools/langsmith-langchain.jsonl": "langsmith",
-    "tools/langsmith-openai.jsonl": "langsmith",
-    "tools/phoenix-otlp.json": "phoenix",
-    "tools/phoenix-spans.jsonl": "phoenix",
-    "frameworks/verifiers.jsonl": "verifiers",
-    "frameworks/openenv.jsonl": "openenv",
-    "frameworks/inspect.eval": "inspect",
-}
+FILES: dict[str, str] = json.loads((GOLDEN / "formats.json").read_text())
 
 
 def test_every_golden_file_is_listed() -> None:
@@ -80,6 +62,24 @@ def test_what_is_written_is_known(name: str) -> None:
         pieces = write(name, [bundle])
         sample = b"".join(piece if isinstance(piece, bytes) else piece.encode() for piece in pieces)
         assert detect("renamed", sample) == name
+
+
+@pytest.mark.parametrize(("name", "words"), [("otel", '"openinference.span.kind"'), ("otel", "llm.input_messages")])
+def test_words_of_a_conversation_decide_nothing(name: str, words: str) -> None:
+    pieces = write(name, [walk_bundle(user(f'what is {words}, "openinference. or "gen_ai. or "span_kind"?'))])
+    assert detect("renamed", "".join(str(piece) for piece in pieces).encode()) == name
+
+
+def test_phoenix_spans_that_speak_of_otel_are_of_phoenix() -> None:
+    for path in ("tools/phoenix-otlp.json", "tools/phoenix-spans.jsonl"):
+        data = (GOLDEN / path).read_bytes().replace(b"weather", b"gen_ai.input.messages")
+        assert detect("renamed", data) == "phoenix"
+
+
+def test_file_whose_first_document_says_nothing_is_known_by_the_next() -> None:
+    plain = b'{"resourceSpans": [{"scopeSpans": [{"spans": [{"name": "GET", "attributes": []}]}]}]}\n'
+    for path in ("tools/otel.json", "tools/phoenix-otlp.json"):
+        assert detect("renamed", plain + (GOLDEN / path).read_bytes()) == FILES[path]
 
 
 def test_unknown_content_is_one_line_with_the_candidates() -> None:

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from grown import bundles
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_formats import SEARCH, again, walk_bundle
 
-from silva.tree import Boundary, Node, Status, Tokens, Tree, assistant, call, system, tool_result, tools, user
+from silva.tree import (
+    Boundary,
+    Failure,
+    Node,
+    Outcome,
+    Status,
+    Tokens,
+    Tree,
+    assistant,
+    call,
+    system,
+    tool_result,
+    tools,
+    user,
+)
 from silva.tree.formats import FORMATS, Bundle, FormatError, read, write
 
 TOOLS = Path(__file__).parent / "golden" / "tools"
@@ -179,6 +195,85 @@ def test_written_trace_reads_as_a_stranger_would_without_the_extension() -> None
     attributes = document["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["attributes"]
     attributes[:] = [p for p in attributes if p["key"] != "silva"]
     assert [node.message for node in walk_of(one("otel", document))] == [node.message for node in bundle.nodes]
+
+
+def test_written_trace_says_the_provider_and_how_it_ended() -> None:
+    bundle = walk_bundle(user("q"), assistant("a"))
+    broke = Failure(boundary=Boundary.BUDGET, code="budget.time", message="too long")
+    (trajectory,) = (msgspec.structs.replace(t, outcome=Outcome(status=Status.FAILED, failure=broke))
+                     for t in bundle.trajectories)  # fmt: skip
+    failed = msgspec.structs.replace(bundle, trajectories=(trajectory,))
+    for given_, status in ((bundle, {}), (failed, {"code": 2, "message": "budget.time: too long"})):
+        (line,) = write("otel", [given_])
+        root, call_ = json.loads(str(line))["resourceSpans"][0]["scopeSpans"][0]["spans"]
+        assert root["status"] == status and call_["status"] == {}
+        for span in (root, call_):
+            assert pair("gen_ai.provider.name", "silva") in span["attributes"]
+    assert again("otel", failed) == failed
+    imported = one("otel", *values("otel.json"))
+    assert '"openai"' in "".join(str(piece) for piece in write("otel", [imported]))
+
+
+@given(bundle=bundles())
+def test_written_trace_is_what_opentelemetrys_own_messages_hold(bundle: Bundle) -> None:
+    json_format = pytest.importorskip("google.protobuf.json_format")
+    trace = pytest.importorskip("opentelemetry.proto.trace.v1.trace_pb2")
+
+    def in_base64(document: Any) -> Any:
+        """OTLP writes ids in hexadecimal, protobuf's own JSON in base64."""
+        for span in document["resourceSpans"][0]["scopeSpans"][0]["spans"]:
+            for key in ("traceId", "spanId", "parentSpanId"):
+                span[key] = base64.b64encode(bytes.fromhex(span[key])).decode()
+        return document
+
+    for line in write("otel", [bundle]):
+        spoken = json_format.ParseDict(in_base64(json.loads(str(line))), trace.TracesData())
+        (scope,) = spoken.resource_spans[0].scope_spans
+        for span in scope.spans:
+            assert (len(span.trace_id), len(span.span_id)) == (16, 8) and span.kind and span.attributes
+            assert span.end_time_unix_nano >= span.start_time_unix_nano
+
+
+def test_file_written_twice_over_reads_once() -> None:
+    for file in (
+        "otel.json",
+        "otel-events.jsonl",
+        "phoenix-otlp.json",
+        "phoenix-spans.jsonl",
+        "langsmith-openai.jsonl",
+    ):
+        found = values(file)
+        assert one(TRACES[file], *found, *found) == one(TRACES[file], *found)
+    bundle = walk_bundle(user("q"), assistant("a"))
+    (line,) = write("otel", [bundle])
+    assert list(read("otel", [str(line), str(line)])) == [bundle]
+
+
+def test_two_conversations_of_one_trace_are_two() -> None:
+    def talk(number: int, name: str) -> dict[str, Any]:
+        span = chat(number, [text("user", f"q {name}")], text("assistant", f"a {name}"))
+        agent = {**span, "spanId": f"{number + 8:016x}", "parentSpanId": "f" * 16, "name": "agent"}
+        agent["attributes"] = [pair("gen_ai.conversation.id", name)]
+        return {"spans": [agent, {**span, "parentSpanId": agent["spanId"]}]}
+
+    outer = {"traceId": "ab" * 16, "spanId": "f" * 16, "name": "app", "attributes": []}
+    document = spans(outer, *talk(1, "x")["spans"], *talk(2, "y")["spans"])
+    found = list(read("otel", [json.dumps(document)]))
+    assert [[node.message.text for node in bundle.nodes] for bundle in found] == [["q x", "a x"], ["q y", "a y"]]
+
+
+def test_what_follows_the_last_reply_is_read_without_the_extension() -> None:
+    (line,) = write("otel", [walk_bundle(user("q"), assistant("a"), user("thanks"))])
+    document = json.loads(str(line))
+    attributes = document["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["attributes"]
+    attributes[:] = [p for p in attributes if p["key"] != "silva"]
+    assert [node.message.text for node in walk_of(one("otel", document))] == ["q", "a", "thanks"]
+
+
+def test_reading_many_trajectories_is_linear_in_their_number() -> None:
+    lines = [str(line) for number in range(300) for line in write("otel", [walk_bundle(user("q"), task=f"t/{number}")])]
+    found = list(read("otel", lines))
+    assert len(found) == 300 and len({bundle.trajectories[0].id for bundle in found}) == 300
 
 
 def test_edited_trace_is_refused() -> None:

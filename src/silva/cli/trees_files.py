@@ -174,11 +174,14 @@ async def take_in(location: str, path: Path, name: str | None, run: str | None) 
         found = merged(renamed(bundle, run) for bundle in found)
     if not any(bundle.nodes or bundle.trajectories or bundle.tasks for bundle in found):
         raise UsageError(f"{path.name}: holds no trajectory")
+    ended = [each for bundle in found for each in bundle.trajectories]
+    if ended and not any(bundle.nodes for bundle in found) and all(t.outcome.status == "completed" for t in ended):
+        raise UsageError(f"{path.name}: no message in it can be read as {name}; say another --format if it is none")
     source = f"{path.name}@{digest(data)[:12]}"
     added = {"trajectories": 0, "nodes": 0, "known": 0, "images": 0}
     async with Lake.open(location, mode="write") as lake:
         # All runs are looked at before the first record is written.
-        prepared = [(bundle, _run(lake, bundle, source)) for bundle in found]
+        prepared = [(bundle, _run(lake, bundle, source, chosen=run is not None)) for bundle in found]
         for bundle, described_run in prepared:
             for blob, image in bundle.blobs.items():
                 stored = await lake.put_blob(image, _media_type(bundle, blob))
@@ -202,16 +205,28 @@ def _pictured(bundle: Bundle, load: Loader) -> Bundle:
     return msgspec.structs.replace(bundle, blobs={**bundle.blobs, **right}) if right else bundle
 
 
-def _run(lake: Any, bundle: Bundle, source: str) -> Run | None:
+def _run(lake: Any, bundle: Bundle, source: str, chosen: bool) -> Run | None:
     """The run's record to write: its own, one made for the import, or none where the lake has it.
+
+    Args:
+        lake: the lake.
+        bundle: what the file holds of the run.
+        source: the file's name and digest.
+        chosen: whether the run was asked for by its name; two files go into one run only then.
 
     Raises:
         UsageError: the lake has another run of that name.
     """
     stored, own = lake.run(bundle.run.id), bundle.run
     if stored is not None:
-        if stored.command == "import" or stored == own:
+        if stored == own:
             return None
+        if stored.command == "import":
+            if chosen or source in stored.lineage.parents or _continues(lake, bundle):
+                return None
+            before = ", ".join(stored.lineage.parents) or "another file"
+            problem = f"{source} is another file than {before}, which run {own.id} of the lake holds"
+            raise UsageError(f"{problem}: import with --run NAME; --run {own.id} puts both into one")
         raise UsageError(f"run {own.id} is in the lake already and is another one: import with --run NAME")
     if described(own):
         return own
@@ -225,6 +240,12 @@ def _run(lake: Any, bundle: Bundle, source: str) -> Run | None:
         started=now,
         finished=now,
     )
+
+
+def _continues(lake: Any, bundle: Bundle) -> bool:
+    """Whether a file has all that its run holds, as a session that has gone on has, or nothing that it lacks."""
+    held, given = {node.id for node in lake.nodes(run_id=bundle.run.id)}, {node.id for node in bundle.nodes}
+    return held <= given or given <= held
 
 
 def _fresh(lake: Any, bundle: Bundle) -> list[AnyRecord]:

@@ -21,7 +21,7 @@ from silva.tree.formats.extension import Extension, Packer
 from silva.tree.formats.images import Loader
 from silva.tree.formats.otel_read import EXTENSION, KEPT, PREFIX, traces
 from silva.tree.formats.otel_write import rest_document, trace_document
-from silva.tree.formats.spans import Span, is_otlp, spans
+from silva.tree.formats.spans import Span, convention, is_otlp, spans
 from silva.tree.formats.values import Row, rows
 from silva.tree.message import Json
 from silva.tree.run import Run
@@ -29,7 +29,7 @@ from silva.tree.run import Run
 
 def recognise(sample: bytes, value: Any) -> bool:
     """Whether the file's first value holds spans, and the conventions of GenAI are used in it."""
-    return is_otlp(value) and PREFIX.encode() in sample and b'"openinference.' not in sample
+    return is_otlp(value) and convention(sample, value) == PREFIX
 
 
 def write(bundles: Iterable[Bundle]) -> Iterator[str]:
@@ -65,13 +65,15 @@ def read(
     """
     known = spans(_documents(lines, name))
     own = {span.trace: span for span in known if EXTENSION in span.attributes}
+    by_trace: dict[str, list[Span]] = {}
+    for span in known:
+        by_trace.setdefault(span.trace, []).append(span)
     for trace, root in own.items():
         extension = Extension(root.attributes.text(EXTENSION), name, root.attributes.line)
         if not extension.has_trajectory:
             yield extension.rest()
             continue
-        given = [span for span in known if span.trace == trace]
-        yield extension.unpack(_drafted(given, extension.origin(), name, load))
+        yield extension.unpack(_drafted(by_trace[trace], extension.origin(), name, load))
     yield from traces([span for span in known if span.trace not in own], Origin(run=Run(id=run)), name, load)
 
 

@@ -19,13 +19,13 @@ from silva.tree.formats.bundle import Bundle
 from silva.tree.formats.calls import Answer, Call, ended, fold
 from silva.tree.formats.draft import Origin
 from silva.tree.formats.images import Loader
-from silva.tree.formats.spans import Span, broken
+from silva.tree.formats.spans import GENAI, Span, broken
 from silva.tree.formats.twigs import Branches, Ending
 from silva.tree.formats.values import Row, kind
 from silva.tree.message import Json, Message, TextPart, Tool
 from silva.tree.node import Usage
 
-EXTENSION, KEPT, PREFIX = "silva", "otel", "gen_ai."
+EXTENSION, KEPT, PREFIX = "silva", "otel", GENAI
 _CALLS = ("chat", "text_completion", "generate_content", "completion")
 _MESSAGES = ("gen_ai.system_instructions", "gen_ai.input.messages", "gen_ai.output.messages")
 _TOOL = ("gen_ai.tool.call.id", "gen_ai.tool.call.arguments", "gen_ai.tool.call.result", "gen_ai.tool.name")
@@ -57,14 +57,23 @@ def traces(spans: list[Span], origin: Origin, name: str, load: Loader | None) ->
     """
     groups: dict[str, list[Span]] = {}
     talks: dict[str, str] = {}
+    named: dict[tuple[str, str], str] = {}
+    above = {(span.trace, span.id): span.parent for span in spans}
     for span in spans:
         talk = span.attributes.text("gen_ai.conversation.id")
         if talk:
             talks.setdefault(span.trace, talk)
+            named[span.trace, span.id] = talk
     for span in spans:
-        groups.setdefault(talks.get(span.trace, span.trace), []).append(span)
-    for group in groups.values():
-        yield _Trace(name, load).bundle(group, origin)
+        # Its own conversation, that of the nearest span around it, or the first one of its trace.
+        own, seen = span.id, set[str]()
+        while own and own not in seen and (span.trace, own) not in named:
+            seen.add(own)
+            own = above.get((span.trace, own), "")
+        group = named.get((span.trace, own)) or talks.get(span.trace, span.trace)
+        groups.setdefault(group, []).append(span)
+    for found in groups.values():
+        yield _Trace(name, load).bundle(found, origin)
 
 
 class _Trace:

@@ -10,16 +10,32 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from silva.tree.formats.images import reference
-from silva.tree.formats.otel_read import EXTENSION
+from silva.tree.formats.otel_read import EXTENSION, KEPT
 from silva.tree.formats.spans import pairs
 from silva.tree.message import ImagePart, Json, Message, TextPart, ThinkingPart, Tool, ToolCall
 from silva.tree.node import Author, Node, digest
+from silva.tree.outcome import Outcome, Status
 from silva.tree.trajectory import Trajectory
 
 _CLIENT, _INTERNAL = 3, 1
+_PROVIDER = "gen_ai.provider.name"
+
+
+def _provider(attributes: Json) -> Json:
+    """Who answered, as the trace said that it came from; records name none, so else it is Silva."""
+    given: Any = attributes.get(KEPT)
+    kept = cast(Json, given) if isinstance(given, dict) else {}
+    said: Any = kept.get(_PROVIDER)
+    return {_PROVIDER: said if isinstance(said, str) and said else "silva"}
+
+
+def _status(outcome: Outcome) -> Json:
+    if outcome.failure is None:
+        return {"code": 2, "message": "failed"} if outcome.status is Status.FAILED else {}
+    return {"code": 2, "message": f"{outcome.failure.code}: {outcome.failure.message}"}
 
 
 def trace_document(trajectory: Trajectory, path: Sequence[Node], extension: str | None = None) -> Json:
@@ -30,6 +46,7 @@ def trace_document(trajectory: Trajectory, path: Sequence[Node], extension: str 
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": trajectory.agent or "silva",
         "gen_ai.conversation.id": trajectory.id,
+        **next((_provider(node.attributes) for node in path if node.author is Author.POLICY), _provider({})),
     }
     if trajectory.model:
         said["gen_ai.request.model"] = trajectory.model
@@ -40,6 +57,7 @@ def trace_document(trajectory: Trajectory, path: Sequence[Node], extension: str 
         said[EXTENSION] = extension
     name = f"invoke_agent {trajectory.agent or 'silva'}"
     spans = [_span(trace, root, "", name, _INTERNAL, trajectory.started, trajectory.finished, said)]
+    spans[0]["status"] = _status(trajectory.outcome)
     tools: tuple[Tool, ...] = ()
     calls: dict[str, ToolCall] = {}
     for place, node in enumerate(path):
@@ -94,7 +112,11 @@ def _span(
 def _chat(trajectory: Trajectory, before: Sequence[Node], node: Node, tools: tuple[Tool, ...]) -> Json:
     reason = node.finish_reason or ("tool_call" if node.message.tool_calls else "stop")
     usage = node.usage
-    said: Json = {"gen_ai.operation.name": "chat", "gen_ai.conversation.id": trajectory.id}
+    said: Json = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.conversation.id": trajectory.id,
+        **_provider(node.attributes),
+    }
     if node.model or trajectory.model:
         said["gen_ai.request.model"] = node.model or trajectory.model
     if node.finish_reason:

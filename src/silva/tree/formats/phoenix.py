@@ -22,7 +22,7 @@ from silva.tree.formats.calls import Answer, Call, ended, fold
 from silva.tree.formats.chat import read_tool
 from silva.tree.formats.draft import Origin
 from silva.tree.formats.images import Loader
-from silva.tree.formats.spans import Span, broken, is_otlp, spans
+from silva.tree.formats.spans import OPENINFERENCE, Span, broken, convention, is_otlp, spans
 from silva.tree.formats.twigs import Branches, Ending
 from silva.tree.formats.values import Row, rows
 from silva.tree.message import Json, Message, TextPart, Tool
@@ -30,17 +30,19 @@ from silva.tree.node import Usage
 from silva.tree.run import Run
 
 KEPT = "phoenix"
-_MARKS = (b'"openinference.', b"llm.input_messages", b'"span_kind"', b"openinference.span.kind")
+_MARKS = ("attributes.llm", "attributes.openinference")
 _DEEPEST = 64
 
 
 def recognise(sample: bytes, value: Any) -> bool:
     """Whether the file's first value is a span with OpenInference's attributes, or a data frame of them."""
     if is_otlp(value):
-        return b'"openinference.' in sample
+        return convention(sample, value) == OPENINFERENCE
     row = cast(Json, value) if isinstance(value, dict) else {}
     framed = bool({"context.trace_id", "context.span_id"} & set(row))
-    return (framed or "context" in row) and any(mark in sample for mark in _MARKS)
+    inner: Any = row.get("attributes")
+    told = {*row, *(f"attributes.{key}" for key in (cast(Json, inner) if isinstance(inner, dict) else {}))}
+    return (framed or "context" in row) and any(key == "span_kind" or key.startswith(_MARKS) for key in told)
 
 
 def read(
@@ -132,7 +134,8 @@ def _spans(lines: Iterable[str | bytes], name: str) -> list[Span]:
             found += [_span(each) for each in _frame(row)]
         else:
             found.append(_span(row))
-    return [*spans(otlp), *found]
+    once = {(span.trace, span.id): span for span in reversed(found)}  # the first of a span written twice
+    return [*spans(otlp), *reversed(once.values())]
 
 
 def _frame(row: Row) -> Iterator[Row]:

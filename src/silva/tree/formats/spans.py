@@ -8,11 +8,20 @@ from __future__ import annotations
 
 import base64
 import binascii
+import itertools
+import json
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any, cast
 
 from silva.tree.formats.values import Row
 from silva.tree.message import Json
+
+GENAI, OPENINFERENCE = "gen_ai.", "openinference."
+_CONTAINERS = {
+    "resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "instrumentationLibrarySpans", "spans", "events",
+    "resourceLogs", "scopeLogs", "logRecords",
+}  # fmt: skip
+_DEEPEST = 12
 
 
 class Event:
@@ -69,20 +78,77 @@ def is_otlp(value: Any) -> bool:
     return bool({"resourceSpans", "resource_spans", "resourceLogs"} & keys)
 
 
+def convention(sample: bytes, value: Any) -> str:
+    """Whose conventions a file of OTLP documents keeps, by its attributes' keys: GENAI, OPENINFERENCE or "" (neither).
+
+    Args:
+        sample: the file's bytes: where its first document says nothing of it, the next ones are asked.
+        value: its first document.
+    """
+    documents = itertools.chain([value], map(_document_of, sample.lstrip().split(b"\n")[1:]))
+    for document in documents:
+        keys = set(_keys(document, 0))
+        for known in (OPENINFERENCE, GENAI):
+            if any(key.startswith(known) for key in keys):
+                return known
+    return ""
+
+
+def _document_of(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _keys(value: Any, depth: int) -> Iterator[str]:
+    """The keys of all attributes, and the names of log records, which the older GenAI conventions tell messages by."""
+    if depth > _DEEPEST:
+        return
+    if isinstance(value, list):
+        for item in cast(list[Any], value):
+            yield from _keys(item, depth + 1)
+    elif isinstance(value, dict):
+        for name, inner in cast(Json, value).items():
+            if name == "attributes":
+                yield from _named(inner)
+            elif name == "eventName" and isinstance(inner, str):
+                yield inner
+            elif name in _CONTAINERS:
+                yield from _keys(inner, depth + 1)
+
+
+def _named(attributes: Any) -> Iterator[str]:
+    if isinstance(attributes, dict):
+        yield from cast(Json, attributes)
+    for pair in cast(list[Any], attributes) if isinstance(attributes, list) else ():
+        key: Any = cast(Json, pair).get("key") if isinstance(pair, dict) else None
+        if isinstance(key, str):
+            yield key
+
+
 def spans(found: Iterable[Row]) -> list[Span]:
-    """All spans of a file's documents, in order; log records join the span they name.
+    """All spans of a file's documents, in order, each once; log records join the span they name.
 
     Raises:
         FormatError: with line and field.
     """
     known: list[Span] = []
     by_id: dict[str, Span] = {}
+    taken: set[tuple[str, str]] = set()
     loose: list[tuple[str, Event]] = []
+    logged: set[str] = set()
     for row in found:
         for span in _document(row):
+            # A file that was exported twice, or put together of others, repeats spans under their ids.
+            if span.id and (span.trace, span.id) in taken:
+                continue
+            taken.add((span.trace, span.id))
             known.append(span)
             by_id[span.id] = span
-        loose += _logs(row)
+        records = [(json.dumps(record.value, sort_keys=True), record) for record in _records(row)]
+        loose += [_log(record) for text, record in records if text not in logged]
+        logged |= {text for text, _ in records}
     for span_id, event in loose:
         if span_id in by_id:
             by_id[span_id].events.append(event)
@@ -145,16 +211,20 @@ def _raised(attributes: Row, events: list[Event]) -> str:
     return next((text for text in said if isinstance(text, str) and text), "error")
 
 
-def _logs(row: Row) -> Iterator[tuple[str, Event]]:
+def _records(row: Row) -> Iterator[Row]:
     for resource in row.rows("resourceLogs"):
         for scope in resource.rows("scopeLogs"):
-            for record in scope.rows("logRecords"):
-                attributes = _attributes(record)
-                body = _value(record.row("body")) if "body" in record else None
-                name = record.text("eventName") or str(attributes.value.get("event.name") or "")
-                merged = {**attributes.value, **(cast(Json, body) if isinstance(body, dict) else {})}
-                event = Event(name, _nanoseconds(record, "timeUnixNano"), attributes.inside("", merged))
-                yield _id(record, "spanId"), event
+            yield from scope.rows("logRecords")
+
+
+def _log(record: Row) -> tuple[str, Event]:
+    """The id of the span that a log record belongs to, and the event it is."""
+    attributes = _attributes(record)
+    body = _value(record.row("body")) if "body" in record else None
+    name = record.text("eventName") or str(attributes.value.get("event.name") or "")
+    merged = {**attributes.value, **(cast(Json, body) if isinstance(body, dict) else {})}
+    event = Event(name, _nanoseconds(record, "timeUnixNano"), attributes.inside("", merged))
+    return _id(record, "spanId"), event
 
 
 def _attributes(row: Row) -> Row:
