@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
-from grown import bundles
+from grown import bundles, contents
 from hypothesis import given
 from test_formats import again, walk_bundle
 
@@ -47,6 +48,41 @@ def test_sharegpt_row_goes_out_as_it_came() -> None:
         (back,) = written("sharegpt", *read("sharegpt", [json.dumps(row)]))
         back.pop("silva")
         assert back == row
+
+
+PAIR: dict[str, Any] = {
+    "conversations": [{"from": "human", "value": "<image> Which?"}],
+    "chosen": {"from": "gpt", "value": "<image> this"},
+    "rejected": {"from": "gpt", "value": "<image> that"},
+    "images": [f"images/{letter * 64}.png" for letter in "ab"],
+}
+
+
+def test_sharegpt_answers_of_a_pair_count_their_pictures_from_the_prompt() -> None:
+    (both,) = merged(read("sharegpt", [json.dumps(PAIR)]))
+    for trajectory in both.trajectories:
+        pictures = [p.hash[0] for n in both.walk(trajectory) for p in n.message.parts if isinstance(p, ImagePart)]
+        assert pictures == ["a", "b"]
+
+
+def test_sharegpt_pair_goes_out_as_a_pair_and_comes_back_whole() -> None:
+    for pair in (golden("sharegpt.jsonl")[2], PAIR):
+        (both,) = merged(read("sharegpt", [json.dumps(pair)]))
+        (row,) = written("sharegpt", both)
+        assert {key: value for key, value in row.items() if key != "silva"} == pair
+        assert isinstance(row["silva"], str) and again("sharegpt", both) == both
+        with pytest.raises(FormatError, match="was changed after export"):
+            list(read("sharegpt", [json.dumps({**row, "rejected": {"from": "gpt", "value": "edited"}})]))
+        with pytest.raises(FormatError, match="tells of 2 trajectories, the row of 1"):
+            list(read("sharegpt", [json.dumps({**row, "rejected": None})]))
+
+
+def test_sharegpt_rejected_answer_without_its_pair_is_no_example() -> None:
+    (both,) = merged(read("sharegpt", [json.dumps(golden("sharegpt.jsonl")[2])]))
+    lone = msgspec.structs.replace(both, trajectories=both.trajectories[1:])
+    assert lone.trajectories[0].attributes["sharegpt"]["preference"] == "rejected"
+    assert all(not row["conversations"] and set(row) == {"conversations", "silva"} for row in written("sharegpt", lone))
+    assert contents(again("sharegpt", lone)) == contents(lone)
 
 
 def test_sharegpt_written_row_is_what_trainers_read() -> None:

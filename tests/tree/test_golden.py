@@ -10,10 +10,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from frameworks import golden_writer
 from grown import contents
 
 from silva.tree import SCHEMA, AnyRecord, Tree, decode, encode, from_json, to_json
-from silva.tree.formats import merged, read
+from silva.tree.formats import WRITABLE, merged, read
 
 GOLDEN = Path(__file__).parent / "golden"
 VERSIONS = sorted(GOLDEN.glob("v*"))
@@ -59,6 +60,23 @@ def test_stored_format_files_open_and_mean_the_same(version: Path, name: str, en
     (bundle,) = merged(read(name, (version / f"format-{name}.{ending}").read_bytes()))
     assert contents(bundle) == contents(writer().bundle())
     assert len(Tree(bundle.nodes).leaves) == 4
+
+
+def format_of(path: Path) -> str:
+    """`silva-adp.1.2.jsonl` holds what was written when that was the version of the format."""
+    return path.name.removeprefix("silva-").partition(".")[0]
+
+
+@pytest.mark.parametrize("path", sorted((GOLDEN / "frameworks").glob("silva-*")), ids=lambda path: path.name)
+def test_stored_files_of_other_formats_open_and_mean_the_same(path: Path) -> None:
+    found = merged(read(format_of(path), path.read_bytes()))
+    wanted = merged(golden_writer().bundles())
+    assert [contents(bundle) for bundle in found] == [contents(bundle) for bundle in wanted]
+
+
+def test_every_format_that_is_written_has_a_stored_file() -> None:
+    stored = {format_of(path) for path in (GOLDEN / "frameworks").glob("silva-*")}
+    assert stored | {path.stem.removeprefix("format-") for path in GOLDEN.glob("v*/format-*")} == set(WRITABLE)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -27,7 +27,7 @@ from silva.cli.main import run as silva
 from silva.envs import Registry
 from silva.envs.install import installed, interpreter
 from silva.lake import Lake
-from silva.tree.formats import sharegpt
+from silva.tree.formats import merged, sharegpt
 
 pytestmark = pytest.mark.slow
 
@@ -142,7 +142,7 @@ def test_llama_factory_reads_the_sharegpt_rows_as_they_are_and_as_silva_writes_t
     subprocess.run([*pip, "llamafactory==0.9.5"], check=True, timeout=300)
     golden = GOLDEN / "tools"
     with (golden / "sharegpt.jsonl").open("rb") as lines:
-        (tmp_path / "sharegpt.jsonl").write_text("".join(sharegpt.write(sharegpt.read(lines))))
+        (tmp_path / "sharegpt.jsonl").write_text("".join(sharegpt.write(merged(sharegpt.read(lines)))))
     command = [sys.executable, GOLDEN / "check_with_real_tools.py", "sharegpt", golden, tmp_path]
     environ = {**os.environ, "PYTHONPATH": str(tmp_path / "packages"), "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environ)

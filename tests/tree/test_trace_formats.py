@@ -270,12 +270,6 @@ def test_what_follows_the_last_reply_is_read_without_the_extension() -> None:
     assert [node.message.text for node in walk_of(one("otel", document))] == ["q", "a", "thanks"]
 
 
-def test_reading_many_trajectories_is_linear_in_their_number() -> None:
-    lines = [str(line) for number in range(300) for line in write("otel", [walk_bundle(user("q"), task=f"t/{number}")])]
-    found = list(read("otel", lines))
-    assert len(found) == 300 and len({bundle.trajectories[0].id for bundle in found}) == 300
-
-
 def test_edited_trace_is_refused() -> None:
     (line,) = write("otel", [walk_bundle(user("q"), assistant("ORIGINAL"))])
     with pytest.raises(FormatError, match="was changed after export"):

@@ -133,7 +133,7 @@ def check_sharegpt(folder: Path) -> None:
         {"role": "assistant", "content": "Hello!"},
     ]
     said = [turn["content"] for pair in pairs for turn in pair["_response"]]
-    assert said == ["9.9.", "9.11."], "a pair, or a row for each"
+    assert said == ["9.9.", "9.11."] and len(pairs) == 1, "a pair in one row"
 
 
 if __name__ == "__main__":

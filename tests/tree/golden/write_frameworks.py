@@ -1,6 +1,9 @@
-"""Write what Silva makes of the golden bundle for verifiers, OpenEnv and Inspect, for check_with_real_tools.py to read.
+"""Write what Silva makes of the golden bundle in the formats that carry its extension in a place of their own.
 
-    python tests/tree/golden/write_frameworks.py        writes tests/tree/golden/frameworks/silva-*
+    python tests/tree/golden/write_frameworks.py NAME …     writes tests/tree/golden/frameworks/silva-NAME.* (none: all)
+
+Those for verifiers, OpenEnv and Inspect are read by check_with_real_tools.py. A stored file is what an earlier Silva
+wrote and must still open: write one anew only where its format is given up.
 
 To the bundle of write.py come two rollouts whose tokens are exact, a retry that branches, and an embedded picture.
 """
@@ -9,11 +12,13 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
 from silva.tree import Author, ImagePart, Outcome, Run, Status, Task, Tokens, Usage, assistant, call, tool_result, user
-from silva.tree.formats import Bundle, inspect_eval, openenv, verifiers
+from silva.tree.formats import FORMATS, Bundle, write
 from silva.tree.formats.draft import Origin, Turn
 from silva.tree.formats.graph import Rollout, Vertex, grow_graph
 
@@ -76,12 +81,15 @@ def bundles() -> list[Bundle]:
     return [golden_bundle(), exact_bundle(0), exact_bundle(1)]
 
 
-def main(folder: Path = HERE / "frameworks") -> None:
-    """Write the three files."""
-    for name, module in (("verifiers.jsonl", verifiers), ("openenv.jsonl", openenv), ("inspect.eval", inspect_eval)):
-        pieces = [piece if isinstance(piece, bytes) else piece.encode() for piece in module.write(bundles())]
-        (folder / f"silva-{name}").write_bytes(b"".join(pieces))
+NAMES = ("verifiers", "openenv", "inspect", "sharegpt", "adp", "otel")
+
+
+def main(folder: Path = HERE / "frameworks", names: Sequence[str] = NAMES) -> None:
+    """Write the files."""
+    for name in names:
+        pieces = [piece if isinstance(piece, bytes) else piece.encode() for piece in write(name, bundles())]
+        (folder / f"silva-{name}{FORMATS[name].ending}").write_bytes(b"".join(pieces))
 
 
 if __name__ == "__main__":
-    main()
+    main(names=sys.argv[1:] or NAMES)

@@ -99,7 +99,7 @@ def _plain(row: Row, origin: Origin, load: Loader | None) -> Bundle:
     """The records of a row, its extension left aside."""
     if not isinstance(row.value.get("content"), list):
         raise row.error("content", "must be a list of actions and observations")
-    reading = _Reading(load)
+    reading = _Reading(load, raw=row.text("schema_version") == VERSION)
     items = row.rows("content")
     for item in items:
         reading.take(item)
@@ -115,9 +115,13 @@ def _plain(row: Row, origin: Origin, load: Loader | None) -> Bundle:
 
 
 class _Reading:
-    """A trajectory while it is read: the last turn, and the calls that wait for an answer."""
+    """A trajectory while it is read: the last turn, and the calls that wait for an answer.
 
-    def __init__(self, load: Loader | None) -> None:
+    `raw`: whether arguments that are no object are told from others, as they were not in Silva's files of version 1.2.0.
+    """
+
+    def __init__(self, load: Loader | None, raw: bool) -> None:
+        self._raw = raw
         self.branches = Branches()
         self._blocks = Reading(load, self.branches.blobs)
         self._last = ROOT
@@ -150,7 +154,9 @@ class _Reading:
         own = item.text("tool_call_id") or self._unnamed()
         self._calls += 1
         self._open.append(own)
-        call = ToolCall(id=own, name=name, arguments=arguments_text(given))
+        call = ToolCall(
+            id=own, name=name, arguments=arguments_text(given) if self._raw else json.dumps(given, ensure_ascii=False)
+        )
         others, words = item.rest(*known), item.text("description")
         if self._acting and not others and not words and "reasoning_content" not in item and "reward" not in item:
             before = self.branches.twigs[self._last].turn.message

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
@@ -27,6 +27,7 @@ from silva.tree.formats.values import Row, documents, kind
 from silva.tree.message import ImagePart, Json, Message, Part, Role, TextPart, ThinkingPart, Tool, ToolCall
 from silva.tree.node import Node
 from silva.tree.run import Run
+from silva.tree.trajectory import Trajectory
 from silva.tree.tree import tools as tools_of
 
 EXTENSION, KEPT = "silva", "sharegpt"
@@ -64,10 +65,11 @@ def write(bundles: Iterable[Bundle]) -> Iterator[str]:
     """
     for bundle in bundles:
         packer = Packer(bundle)
-        for trajectory, path in packer.walks:
-            row = _row(path, trajectory.attributes)
-            (drafted,) = _Row(Row(row, KEPT, 0), None).bundles(packer.origin(trajectory))
-            row[EXTENSION] = packer.pack(trajectory, path, drafted)
+        for walks in _rows(packer.walks):
+            row = _pair(*walks) if len(walks) == 2 else _single(*walks[0])
+            drafted = _Row(Row(row, KEPT, 0), None).bundles(*(packer.origin(trajectory) for trajectory, _ in walks))
+            packed = [packer.pack(*walk, draft) for walk, draft in zip(walks, drafted, strict=True)]
+            row[EXTENSION] = packed[0] if len(packed) == 1 else json.dumps(packed)
             yield _line(row)
         if packer.leftover:
             yield _line({"conversations": [], EXTENSION: packer.pack_rest()})
@@ -94,12 +96,23 @@ def read(
         if EXTENSION not in row:
             yield from _Row(row, load).bundles(Origin(run=Run(id=run)))
             continue
-        extension = Extension(row.value[EXTENSION], name, line)
-        if not extension.has_trajectory:
-            yield extension.rest()
+        extensions = [Extension(each, name, line) for each in _extensions(row)]
+        if not extensions[0].has_trajectory:
+            yield extensions[0].rest()
             continue
-        (drafted,) = _Row(row, load).bundles(extension.origin())
-        yield extension.unpack(drafted)
+        drafted = _Row(row, load).bundles(*(extension.origin() for extension in extensions))
+        if len(drafted) != len(extensions):
+            raise row.error(EXTENSION, f"tells of {len(extensions)} trajectories, the row of {len(drafted)}")
+        for extension, draft in zip(extensions, drafted, strict=True):
+            yield extension.unpack(draft)
+
+
+def _extensions(row: Row) -> list[Any]:
+    """The extension of a row, one for each branch of a pair."""
+    value: Any = row.value[EXTENSION]
+    if isinstance(value, str) and value.startswith("["):
+        value = row.unpacked(EXTENSION)
+    return cast(list[Any], value) if isinstance(value, list) and value else [value]
 
 
 class _Row:
@@ -113,7 +126,8 @@ class _Row:
         self._calls = 0
         self._open: list[ToolCall] = []
 
-    def bundles(self, origin: Origin) -> list[Bundle]:
+    def bundles(self, origin: Origin, other: Origin | None = None) -> list[Bundle]:
+        """What the row tells: one bundle, or one for each branch of a pair (`other` is then that of the second)."""
         row = self._row
         if not isinstance(row.value.get("conversations"), list):
             problem = "must be a list of entries" if "conversations" in row else "required field is missing"
@@ -131,12 +145,13 @@ class _Row:
         for key in pair:
             columns.pop(key)
         found: list[Bundle] = []
-        waiting, calls = list(self._open), self._calls
-        for key in pair:
-            self._open, self._calls = list(waiting), calls
+        waiting, calls, shown = list(self._open), self._calls, self._shown
+        for key, place in zip(pair, (origin, other or origin), strict=True):
+            # Both answer the same prompt, and both count its pictures from where it left off.
+            self._open, self._calls, self._shown = list(waiting), calls, shown
             branch = list(turns)
             self._entry(row.row(key), branch)
-            found.append(self._grown(origin, branch, columns, key))
+            found.append(self._grown(place, branch, columns, key))
         return found
 
     def _grown(self, origin: Origin, turns: list[Turn], columns: Json, preference: str | None) -> Bundle:
@@ -255,6 +270,62 @@ class _Row:
         return tuple(found)
 
 
+Walk: TypeAlias = tuple[Trajectory, tuple[Node, ...]]
+
+
+def _rows(walks: Sequence[Walk]) -> Iterator[tuple[Walk, ...]]:
+    """The walks that stand in one row: a pair of a chosen and a rejected answer to one prompt, else each alone."""
+    rejected: dict[tuple[str, ...], list[Walk]] = {}
+    for walk in walks:
+        if _preference(walk[0]) == "rejected":
+            rejected.setdefault(_prompt(walk), []).append(walk)
+    paired: set[str] = set()
+    rows: dict[str, tuple[Walk, ...]] = {}
+    for walk in walks:
+        others = rejected.get(_prompt(walk), []) if _preference(walk[0]) == "chosen" else []
+        other = next((each for each in others if each[0].id not in paired and _agree(walk, each)), None)
+        if other is not None:
+            paired.add(other[0].id)
+            rows[walk[0].id] = (walk, other)
+    for walk in walks:
+        if walk[0].id not in paired:
+            yield rows.get(walk[0].id, (walk,))
+
+
+def _preference(trajectory: Trajectory) -> Any:
+    given: Any = trajectory.attributes.get(KEPT)
+    return cast(Json, given).get("preference") if isinstance(given, dict) else None
+
+
+def _prompt(walk: Walk) -> tuple[str, ...]:
+    return tuple(node.id for node in walk[1][:-1])
+
+
+def _agree(chosen: Walk, rejected: Walk) -> bool:
+    """Whether both answers fit one row: an entry each after a prompt, and the same pictures in them."""
+    told = [_last(walk[1]) for walk in (chosen, rejected)] if len(chosen[1]) > 1 and rejected[1] else []
+    return bool(told) and all(len(entries) == 1 for entries, _ in told) and told[0][1] == told[1][1]
+
+
+def _last(path: Sequence[Node]) -> tuple[list[Json], list[str]]:
+    images: list[str] = []
+    return _entries_of(path[-1], images), images
+
+
+def _pair(chosen: Walk, rejected: Walk) -> Json:
+    row = _row(chosen[1][:-1], chosen[0].attributes)
+    for key, walk in (("chosen", chosen), ("rejected", rejected)):
+        (row[key],), images = _last(walk[1])
+        if images and key == "chosen":
+            row["images"] = [*row.get("images", ()), *images]
+    return row
+
+
+def _single(trajectory: Trajectory, path: Sequence[Node]) -> Json:
+    # A rejected answer by itself would be an example to follow: it goes into the extension alone.
+    return {"conversations": []} if _preference(trajectory) == "rejected" else _row(path, trajectory.attributes)
+
+
 def _row(path: Sequence[Node], attributes: Json) -> Json:
     columns: Any = attributes.get(_KEPT_COLUMNS)
     row: Json = {**cast(Json, columns)} if isinstance(columns, dict) else {}
@@ -263,13 +334,12 @@ def _row(path: Sequence[Node], attributes: Json) -> Json:
     entries: list[Json] = []
     images: list[str] = []
     for place, node in enumerate(path):
-        given, other = node.attributes.get(KEPT), node.attributes.get(_KEPT_FIELDS)
+        given: Any = node.attributes.get(KEPT)
         kept = cast(Json, given) if isinstance(given, dict) else {}
-        fields = cast(Json, other) if isinstance(other, dict) else {}
         if place == 0 and kept.get("column") == "system" and node.message.text:
             row["system"] = node.message.text
             continue
-        entries += _entries(node.message, kept, fields, images)
+        entries += _entries_of(node, images)
     row["conversations"] = entries
     tools = tools_of(path)
     if tools:
@@ -277,6 +347,12 @@ def _row(path: Sequence[Node], attributes: Json) -> Json:
     if images:
         row["images"] = images
     return row
+
+
+def _entries_of(node: Node, images: list[str]) -> list[Json]:
+    given, other = node.attributes.get(KEPT), node.attributes.get(_KEPT_FIELDS)
+    kept = cast(Json, given) if isinstance(given, dict) else {}
+    return _entries(node.message, kept, cast(Json, other) if isinstance(other, dict) else {}, images)
 
 
 def _entries(message: Message, kept: Json, fields: Json, images: list[str]) -> list[Json]:
