@@ -119,6 +119,20 @@ def test_turns_of_a_folders_model_are_exact_too(serve: Any, tiny: Path) -> None:
     assert versions == {"tiny-1"}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_program_that_sets_no_bound_gets_all_the_context_has_room_for(serve: Any, tiny: Path, stream: bool) -> None:
+    pytest.importorskip("torch")
+    route = {"backends": [{"provider": "local", "weights": str(tiny), "threads": 1, "idle": 600}]}
+    gateway = serve(models={"policy": route}, limits={"wait_seconds": 100})
+    body = {"model": "policy", "messages": [{"role": "user", "content": "Name colour 1."}], "seed": 3, "stream": stream}
+    answer = gateway.post("/r/run/main/v1/chat/completions", gateway.open_run(), body)
+    assert answer.ok, answer.text
+    (node,) = [node for node in gateway.nodes() if node.message.role == "assistant"]
+    assert node.tokens is not None and node.tokens.sampled > 16
+    assert node.finish_reason == "stop" or len(node.tokens.ids) == 256  # the tiny model's context
+
+
 def streamed_text(events: str) -> str:
     """The words of a stream."""
     import json

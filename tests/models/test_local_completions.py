@@ -148,8 +148,11 @@ async def test_how_a_reply_ends_and_what_its_text_holds(http) -> None:
     assert long["text"].startswith("The capital of France is Paris.<|im_end|>")
     bare = (await complete(http, ignore_eos=True))["choices"][0]
     assert "<|im_end|>" not in bare["text"] and bare["token_ids"] == long["token_ids"]
-    default = await complete(http, max_tokens=None, ignore_eos=True)
+    unbounded = {name: value for name, value in PLAIN.items() if name != "max_tokens"} | {"ignore_eos": True}
+    default = await ask(http, "/v1/completions", unbounded)
     assert default["usage"]["completion_tokens"] == 16
+    filled = (await complete(http, prompt=[5] * 8100, max_tokens=None, ignore_eos=True))["usage"]
+    assert filled["total_tokens"] == 8192
 
 
 async def test_a_seed_repeats_a_draw(http) -> None:

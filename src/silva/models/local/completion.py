@@ -35,7 +35,8 @@ class Completion:
         ends = frozenset(named) if request.ignore_eos else frozenset(named) | network.ends
         growing = Growing(self._prompter, request.stops, special=not request.skip_special_tokens)
         eager = bool(request.stream)
-        flight = Flight(self._engine, exchange, growing, version, prompt, request.bound, choice, ends, eager=eager)
+        most = network.context if request.max_tokens is None else request.max_tokens
+        flight = Flight(self._engine, exchange, growing, version, prompt, most, choice, ends, eager=eager)
         async with flight:
             if eager:
                 await self._stream(request, exchange, flight)

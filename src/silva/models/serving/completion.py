@@ -32,11 +32,12 @@ class StreamOptions(msgspec.Struct, frozen=True):
 
 
 class CompletionRequest(msgspec.Struct, frozen=True):
-    """A completion asked for. The fields after `return_tokens_as_token_ids` must have their neutral value."""
+    """A completion asked for. The fields after `return_tokens_as_token_ids` must have their neutral value. `max_tokens`
+    of null is as vLLM has it: as many as the context has room for, where none at all is `DEFAULT_MOST`."""
 
     prompt: str | list[int | str | list[int]] | None = None
     model: str | None = None
-    max_tokens: int | None = None
+    max_tokens: int | None = DEFAULT_MOST
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
@@ -74,11 +75,6 @@ class CompletionRequest(msgspec.Struct, frozen=True):
     prompt_embeds: Any = None
 
     @property
-    def bound(self) -> int:
-        """The most tokens the reply may have."""
-        return DEFAULT_MOST if self.max_tokens is None else self.max_tokens
-
-    @property
     def stops(self) -> list[str]:
         """The strings that end the reply."""
         return [stop for stop in ([self.stop] if isinstance(self.stop, str) else self.stop or ()) if stop]
@@ -106,7 +102,7 @@ def read_completion(body: bytes) -> CompletionRequest:
             raise Refusal(400, f"{field} is not offered here: leave it out")
     if request.logprobs is not None and not 0 <= request.logprobs <= MOST_TOPS:
         raise Refusal(400, f"logprobs must lie in [0, {MOST_TOPS}]")
-    if request.bound < 1:
+    if request.max_tokens is not None and request.max_tokens < 1:
         raise Refusal(400, "max_tokens must be at least 1")
     return request
 
