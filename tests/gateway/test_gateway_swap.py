@@ -10,17 +10,20 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from under_load import Load, completed, versions_kept
+from under_load import Load, completed, generated, versions_kept
 
 from silva.models.serving import ChatApp, ChatRequest, Exchange, Refusal, ServerThread
 from silva.models.serving.chat import ChatReply
 
 _numbers = itertools.count()
 
+BUILD = "vllm-0.32-tp1-7f2c"
+
 
 class Versioned(ChatApp):
     """A model that says which version answers. Its weights can be changed in place, while nothing is in flight; or it
-    holds adapters beside them, as vLLM's routes have it. `tells`: it writes the version into its fingerprint."""
+    holds adapters beside them, as vLLM's and SGLang's routes have it. `tells`: it says which version answers, as
+    Silva's servers do; else its fingerprint is that of its build, which stays."""
 
     def __init__(self, tells: bool) -> None:
         super().__init__("scripted")
@@ -34,22 +37,27 @@ class Versioned(ChatApp):
         text = await self._said(version)
         reply = ChatReply(text=text, fingerprint=version if self.tells else None)
         if not request.stream:
-            await exchange.send(200, reply.encode(request))
+            await exchange.send(200, built(reply.encode(request)))
             return
         await exchange.begin_events()
         for event in reply.events(request, iter((text[:3], text[3:]))):
-            await exchange.event(event)
+            await exchange.event(built(event))
         await exchange.end()
 
     async def elsewhere(self, path: str, method: str, exchange: Exchange) -> None:
+        if path == "/health":
+            await exchange.send(200, b"")
+            return
         body = json.loads(await exchange.body())
-        if path == "/v1/load_lora_adapter":
+        if path in ("/v1/load_lora_adapter", "/load_lora_adapter"):
             if body["lora_name"] in self.adapters:
                 raise Refusal(400, "the adapter is already loaded")
             self.adapters.add(body["lora_name"])
             await exchange.send(200, b"{}")
         elif path == "/v1/completions":
             await self._completed(body, exchange)
+        elif path == "/generate":
+            await self._generated(body, exchange)
         else:
             raise Refusal(404, path)
 
@@ -58,7 +66,18 @@ class Versioned(ChatApp):
             raise Refusal(404, "no such model")
         version = body["model"] if body["model"] in self.adapters else self.version
         text = await self._said(version)
-        said = completed(body, text, f"digest-of-{version}")
+        said = completed(body, text, f"digest-of-{version}" if self.tells else BUILD)
+        await self._send(body, said, exchange)
+
+    async def _generated(self, body: dict[str, Any], exchange: Exchange) -> None:
+        asked = body.get("lora_path")
+        if asked is not None and asked not in self.adapters:
+            raise Refusal(400, f"the adapter {asked} is not loaded")
+        version = asked or self.version
+        said = generated(body, await self._said(version), self.version if self.tells else "default")
+        await self._send(body, said, exchange)
+
+    async def _send(self, body: dict[str, Any], said: dict[str, Any], exchange: Exchange) -> None:
         if not body.get("stream"):
             await exchange.send(200, json.dumps(said).encode())
             return
@@ -71,6 +90,11 @@ class Versioned(ChatApp):
         await asyncio.sleep(0.01)
         self.in_flight -= 1
         return f"{version} says {next(_numbers)}"
+
+
+def built(data: bytes) -> bytes:
+    """A reply that tells no version, with the fingerprint of a build."""
+    return data.replace(b'"system_fingerprint":null', f'"system_fingerprint":"{BUILD}"'.encode())
 
 
 @pytest.fixture
@@ -102,13 +126,15 @@ def admin(gateway: Any, what: str, body: dict[str, Any] | None = None) -> dict[s
     return answer.json()
 
 
-@pytest.mark.parametrize("tells", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "tells"), [("chat", True), ("chat", False), ("vllm", False), ("sglang", True), ("sglang", False)]
+)
 def test_weights_changed_in_place_fail_nothing_and_every_node_says_who_answered(
-    versioned: Any, serve: Any, tells: bool
+    versioned: Any, serve: Any, kind: str, tells: bool
 ) -> None:
     models = versioned(tells)
-    backends = [{"url": url, "model": "scripted"} for _, url in models]
-    gateway = serve(*backends, route={"version": "v0"})
+    backends = [{"url": url, "model": "scripted", "kind": kind} for _, url in models]
+    gateway = serve(*backends, route={"version": "v0", "renderer": "scripted"})
     token = gateway.open_run()
     with load_on(gateway, token) as load:
         for number in range(1, 4):
@@ -125,9 +151,12 @@ def test_weights_changed_in_place_fail_nothing_and_every_node_says_who_answered(
     assert versions_kept(gateway.nodes()) == {name: {name} for name in ("v0", "v1", "v2", "v3")}
 
 
-def test_adapters_change_the_version_under_load_and_every_node_says_who_answered(versioned: Any, serve: Any) -> None:
-    models = versioned()
-    backends = [{"url": url, "model": "scripted", "kind": "silva"} for _, url in models]
+@pytest.mark.parametrize("kind", ["silva", "vllm", "sglang"])
+def test_adapters_change_the_version_under_load_and_every_node_says_who_answered(
+    versioned: Any, serve: Any, kind: str
+) -> None:
+    models = versioned(kind == "silva")
+    backends = [{"url": url, "model": "scripted", "kind": kind} for _, url in models]
     gateway = serve(*backends, route={"renderer": "scripted", "version": "v0", "health": {"every": 0.05}})
     token = gateway.open_run()
     with load_on(gateway, token) as load:
@@ -141,13 +170,16 @@ def test_adapters_change_the_version_under_load_and_every_node_says_who_answered
         load.more(20)
     assert load.failed == []
     kept = versions_kept(gateway.nodes())
-    assert kept.pop("digest-of-v0") == {"v0"}
+    assert kept.pop("digest-of-v0" if kind == "silva" else "v0") == {"v0"}
     assert kept == {"step-1": {"step-1"}, "step-2": {"step-2"}}
 
 
-def test_backends_and_gateways_that_are_started_anew_serve_what_was_swapped_to(versioned: Any, serve: Any) -> None:
+@pytest.mark.parametrize("kind", ["silva", "sglang"])
+def test_backends_and_gateways_that_are_started_anew_serve_what_was_swapped_to(
+    versioned: Any, serve: Any, kind: str
+) -> None:
     models = versioned()
-    backends = [{"url": url, "model": "scripted", "kind": "silva"} for _, url in models]
+    backends = [{"url": url, "model": "scripted", "kind": kind} for _, url in models]
     route = {"renderer": "scripted", "version": "v0"}
     first = serve(*backends, route=route)
     token = first.open_run()

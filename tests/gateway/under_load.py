@@ -21,6 +21,14 @@ def completed(body: dict[str, Any], text: str, fingerprint: str) -> dict[str, An
     return {"model": body["model"], "system_fingerprint": fingerprint, "choices": [choice], "usage": usage}
 
 
+def generated(body: dict[str, Any], text: str, version: str) -> dict[str, Any]:
+    """The same as SGLang says it."""
+    ids = [*text.encode(), tokens.END]
+    meta = {"finish_reason": {"type": "stop"}, "prompt_tokens": len(body["input_ids"]), "completion_tokens": len(ids)}
+    meta |= {"weight_version": version, "output_token_logprobs": [[-0.1, number, None] for number in ids]}
+    return {"text": text, "output_ids": ids, "prompt_token_ids": body["input_ids"], "meta_info": meta}
+
+
 def versions_kept(nodes: Iterable[Node]) -> dict[str, set[str]]:
     """For every version a node carries, who said that they answered."""
     found: dict[str, set[str]] = {}

@@ -76,6 +76,7 @@ async def test_a_stream_says_what_a_whole_reply_says(room) -> None:
     assert "".join(delta.thinking for delta in deltas) == "hm"
     last = deltas[-1].completion
     assert last is not None and deltas[-1].tool_calls == whole.message.tool_calls
+    assert whole.policy_version == "scripted"
     for field in ("message", "finish_reason", "tokens", "prompt_ids", "logprobs", "model", "policy_version"):
         assert getattr(last, field) == getattr(whole, field), field
     assert last.usage.completion_tokens == whole.usage.completion_tokens

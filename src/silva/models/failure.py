@@ -98,7 +98,7 @@ def error_message(value: Any) -> tuple[str, str]:
     """Message and code of a decoded `error` value: an object, a string, or FastAPI's `detail`."""
     if not isinstance(value, dict):
         return str(value), ""
-    for name in ("message", "detail", "error", "msg"):
+    for name in ("message", "detail", "error", "error_message", "msg"):
         if value.get(name):
             found = value[name]
             text = found if isinstance(found, str) else msgspec.json.encode(found).decode()

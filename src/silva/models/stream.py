@@ -42,7 +42,7 @@ class _Chunk(msgspec.Struct, gc=False):
     model: str | None = None
     usage: WireUsage | None = None
     prompt_token_ids: list[int] | None = None
-    system_fingerprint: str | None = None
+    policy_version: str | None = None
     error: object = None
 
 
@@ -133,7 +133,7 @@ class Assembly:
         self._prompt_ids: list[int] | None = None
         self._usage: WireUsage | None = None
         self._model: str | None = None
-        self._fingerprint: str | None = None
+        self._version: str | None = None
         self._finish_reason: str | None = None
         self.last_event = b""
         self.ended = False
@@ -160,7 +160,7 @@ class Assembly:
         self._model = chunk.model or self._model
         self._usage = chunk.usage or self._usage
         self._prompt_ids = chunk.prompt_token_ids or self._prompt_ids
-        self._fingerprint = chunk.system_fingerprint or self._fingerprint
+        self._version = chunk.policy_version or self._version
         if not chunk.choices or chunk.choices[0].index != 0:
             return None
         choice = chunk.choices[0]
@@ -209,7 +209,7 @@ class Assembly:
                 prompt_ids=self._prompt_ids,
                 usage=self._usage,
                 model=self._model,
-                fingerprint=self._fingerprint,
+                version=self._version,
                 seconds=seconds,
                 attempts=attempts,
                 waited=waited,

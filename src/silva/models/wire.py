@@ -1,5 +1,8 @@
 """The OpenAI chat format as Silva reads it: reply bytes to a Completion. `body` holds the other direction.
 
+Servers of Silva's own tell which weights answered in a field of theirs, `policy_version`. `system_fingerprint` is not
+taken for that: with others (vLLM, llama.cpp, OpenAI) it names the server's build, which stays when the weights change.
+
 Tool-call arguments pass through as the text the model wrote, valid JSON or not. Token ids and logprobs become
 `Completion.tokens` only when the server gave the ids themselves; nothing is re-tokenised.
 """
@@ -97,7 +100,7 @@ class _Reply(msgspec.Struct, gc=False):
     model: str | None = None
     usage: WireUsage | None = None
     prompt_token_ids: tuple[int, ...] | None = None
-    system_fingerprint: str | None = None
+    policy_version: str | None = None
     error: Any = None
 
 
@@ -146,7 +149,7 @@ def decode_reply(body: bytes, endpoint: Endpoint, seconds: float, attempts: int,
         prompt_ids=reply.prompt_token_ids,
         usage=reply.usage,
         model=reply.model,
-        fingerprint=reply.system_fingerprint,
+        version=reply.policy_version,
         seconds=seconds,
         attempts=attempts,
         waited=waited,
@@ -178,7 +181,7 @@ def completion(
     prompt_ids: Sequence[int] | None,
     usage: WireUsage | None,
     model: str | None,
-    fingerprint: str | None,
+    version: str | None,
     seconds: float,
     attempts: int,
     waited: float,
@@ -216,7 +219,7 @@ def completion(
             model_seconds=waited,
         ),
         model=model or endpoint.model,
-        policy_version=fingerprint or "",
+        policy_version=version or "",
         seconds=seconds,
         attempts=attempts,
     )

@@ -30,6 +30,12 @@ from silva.tree import Json
 
 PATH = "/generate"
 
+ADAPTER_FIELD = "lora_path"
+"""Names the loaded adapter that answers, by the name it was loaded under; without it the plain weights do."""
+
+UNNAMED = "default"
+"""The version that SGLang tells until somebody gives its weights one (`--weight-version`, or with an update)."""
+
 Item = TypeVar("Item")
 
 
@@ -143,7 +149,7 @@ class _Gathered:
             ids=tuple(self._ids),
             logprobs=logprobs,
             finish_reason=meta.finish_reason.type,
-            policy_version=meta.weight_version or "",
+            policy_version="" if meta.weight_version in (None, UNNAMED) else meta.weight_version,
             cached_tokens=meta.cached_tokens or 0,
             seconds=timing.seconds,
             waited=timing.waited,

@@ -214,7 +214,7 @@ class Turn:
                 self._break_off(abandoned=True)
             raise
         seconds = time.monotonic() - began
-        told = "" if upstream.version else completion.policy_version
+        told = completion.policy_version if upstream.tells else ""
         version = upstream.version or told or lease.version
         usage = completion.usage
         lease.succeeded(seconds, told, usage.completion_tokens)

@@ -15,6 +15,7 @@ from silva.models.anthropic.marks import ONLY_HERE
 from silva.models.client import Client
 from silva.models.endpoint import Endpoint
 from silva.models.exact import Continuation, ExactModel, Renderer, open_exact
+from silva.models.exact.sglang import ADAPTER_FIELD
 from silva.models.gateway.routing.backend import Backend
 from silva.models.gateway.session import Place
 from silva.models.held import Held
@@ -32,7 +33,8 @@ class Upstream:
         backend: where it is and what it speaks.
         model: its name for the model.
         renderer: tokenizer and template, which backends that take ids need.
-        version: the policy version `model` names, "" where the backend decides which one answers.
+        version: the policy version `model` names, "" where the backend decides which one answers. What a reply tells
+            counts (`tells`) where it was not asked for by name; vLLM tells only the name it was asked under.
         held: counts, together with others, what it keeps of conversations.
 
     Raises:
@@ -44,6 +46,7 @@ class Upstream:
     ) -> None:
         self.backend = backend
         self.version = version
+        self.tells = not version and backend.kind != "vllm"
         self._exact: ExactModel | None = None
         self._client: Client | None = None
         endpoint = Endpoint(
@@ -53,6 +56,7 @@ class Upstream:
             headers=dict(backend.headers),
             token_ids=backend.ids,
             max_tokens_field=backend.max_tokens_field,
+            extra={ADAPTER_FIELD: version} if version and backend.kind == "sglang" else {},
         )
         if backend.kind in NATIVE:
             if renderer is None:

@@ -96,7 +96,8 @@ class ReplyCall(msgspec.Struct, frozen=True):
 
 
 class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
-    """A reply. `ids` and `logprobs` are of the sampled tokens; `pieces` their texts, for the logprobs block."""
+    """A reply. `ids` and `logprobs` are of the sampled tokens; `pieces` their texts, for the logprobs block.
+    `fingerprint` names the weights, so it is told as their policy version, too."""
 
     text: str = ""
     thinking: str = ""
@@ -164,6 +165,7 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
             "choices": [choice],
             "usage": self.usage(),
             "system_fingerprint": self.fingerprint,
+            "policy_version": self.fingerprint,
         }
         if request.return_token_ids:
             choice["token_ids"] = self.ids
@@ -186,7 +188,11 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
         last: Json = {"index": 0, "delta": {}, "finish_reason": self.finish_reason}
         if request.logprobs:
             last["logprobs"] = self.logprob_block()
-        tail: Json = {"usage": self.usage(), "system_fingerprint": self.fingerprint}
+        tail: Json = {
+            "usage": self.usage(),
+            "system_fingerprint": self.fingerprint,
+            "policy_version": self.fingerprint,
+        }
         if request.return_token_ids:
             last["token_ids"] = self.ids
             tail["prompt_token_ids"] = self.prompt_ids

@@ -74,7 +74,8 @@ class ChatEvents:
             "logprobs": logprobs_of(completion) if self._asked.wants_logprobs else None,
             "finish_reason": finish_of(completion, legacy),
         }
-        tail: Json = {"choices": (choice,), "system_fingerprint": completion.policy_version or None}
+        version = completion.policy_version or None
+        tail: Json = {"choices": (choice,), "system_fingerprint": version, "policy_version": version}
         if self._asked.wants_ids:
             choice["token_ids"] = sampled_ids(completion)
             tail["prompt_token_ids"] = completion.prompt_ids

@@ -58,6 +58,7 @@ def write(asked: Asked, completion: Completion, stamp: Stamp) -> bytes:
         "choices": (choice,),
         "usage": usage_of(completion.usage),
         "system_fingerprint": completion.policy_version or None,
+        "policy_version": completion.policy_version or None,
     }
     if asked.wants_ids:
         choice["token_ids"] = sampled_ids(completion)
