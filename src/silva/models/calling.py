@@ -20,6 +20,7 @@ from silva.models.errors import ModelError
 from silva.models.failure import Failures
 from silva.models.plain import BrokenError, NotHttpError
 from silva.models.retry import Retry
+from silva.models.sizes import TooLargeError
 
 SESSION_HEADER = "X-Session-ID"
 """Names the trajectory a call belongs to: routers use it for affinity, the scripted server for its rules."""
@@ -87,6 +88,8 @@ class Caller:
         make = self.failures.make
         if isinstance(fault, aiohttp.ClientResponseError | NotHttpError):
             return make("garbage", f"the reply is not HTTP: {fault}", "is this the right port?")
+        if isinstance(fault, TooLargeError):
+            return make("garbage", fault.strerror or "", "is it a model that answers there?")
         if isinstance(fault, aiohttp.ClientSSLError):
             return make("unreachable", f"TLS failed: {fault}", "check the certificate, or http against https")
         if isinstance(fault, aiohttp.ClientPayloadError | aiohttp.ServerDisconnectedError | BrokenError):

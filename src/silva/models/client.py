@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from random import Random
 from types import TracebackType
 
@@ -23,11 +23,12 @@ from silva.models.body import Bodies
 from silva.models.calling import Caller, proxy_of
 from silva.models.endpoint import Endpoint
 from silva.models.errors import ModelError
-from silva.models.failure import error_message
+from silva.models.failure import UNREADABLE
 from silva.models.held import Held
 from silva.models.model import Completion, Delta, Request
 from silva.models.plain import Plain, Response
 from silva.models.retry import Retry
+from silva.models.sizes import whole
 from silva.models.stream import Assembly, events, joined, taken
 from silva.models.wire import Reported, WireError, decode_reply
 
@@ -102,7 +103,7 @@ class Client(Caller):
                 async with asyncio.timeout(bound):
                     response = await self._post(body, headers)
                     try:
-                        data = await response.read()
+                        data = await _whole(response)
                     finally:
                         response.close()
                 if response.status != 200:
@@ -138,7 +139,7 @@ class Client(Caller):
                 async with asyncio.timeout_at(stop_at):
                     response = await self._post(body, headers)
                     if response.status != 200:
-                        raise self.failures.of_status(response.status, response.headers, await response.read())
+                        raise self.failures.of_status(response.status, response.headers, await _whole(response))
                 content = response if isinstance(response, Response) else response.content
                 async for found in events(content, stop_at):
                     pieces, broken = taken(found, lambda event, to=assembly: self._absorbed(to, event))
@@ -184,14 +185,14 @@ class Client(Caller):
                     URL(self.endpoint.url + "/models"), headers=self._headers, allow_redirects=False
                 ) as response,
             ):
-                data = await response.read()
+                data = await whole(response.content)
         except (aiohttp.ClientError, OSError) as fault:
             raise self._network(fault, deadline) from fault
         if response.status != 200:
             raise self.failures.of_status(response.status, response.headers, data)
         try:
             return [entry.id for entry in msgspec.json.decode(data, type=_Models).data]
-        except msgspec.DecodeError as fault:
+        except UNREADABLE as fault:
             raise self.failures.garbage("its list of models is not understood", data) from fault
 
     async def _post(self, body: bytes, headers: dict[str, str]) -> aiohttp.ClientResponse | Response:
@@ -217,12 +218,12 @@ class Client(Caller):
         try:
             return self._read(data, seconds, tried, waited)
         except Reported as fault:
-            raise self._reported(fault) from fault
+            raise self.failures.reported(fault.value) from fault
         except WireError as fault:
             raise self.failures.garbage(str(fault), data) from fault
         except msgspec.ValidationError as fault:
             raise self.failures.garbage(f"the reply has the wrong shape: {fault}", data) from fault
-        except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+        except UNREADABLE as fault:
             cut = "truncated" in str(fault) and data.lstrip().startswith(b"{")
             raise self.failures.garbage(
                 "the reply is cut off" if cut else "the reply is not JSON", data, transient=cut
@@ -234,20 +235,20 @@ class Client(Caller):
         try:
             return assembly.absorb(event)
         except Reported as fault:
-            raise self._reported(fault) from fault
-        except (msgspec.DecodeError, UnicodeDecodeError, WireError) as fault:
+            raise self.failures.reported(fault.value) from fault
+        except (*UNREADABLE, WireError) as fault:
             raise self.failures.garbage("a piece of the stream is not understood", event) from fault
 
     def _finished(self, assembly: Assembly, seconds: float, tried: int, waited: float) -> Delta:
         try:
             return assembly.finish(seconds, tried, waited)
-        except (WireError, UnicodeError) as fault:
+        except (WireError, UnicodeError, RecursionError) as fault:
             raise self.failures.garbage(str(fault), assembly.last_event) from fault
 
-    def _reported(self, fault: Reported) -> ModelError:
-        message, code = error_message(fault.value)
-        status = int(code) if code.isdigit() and 400 <= int(code) < 600 else 400
-        return self.failures.of_code(status, message, code)
+
+def _whole(response: aiohttp.ClientResponse | Response) -> Awaitable[bytes]:
+    """All of a reply, if it is of a size that is read."""
+    return response.read() if isinstance(response, Response) else whole(response.content)
 
 
 async def _read_to_its_end(response: Response) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Mapping
@@ -14,6 +15,9 @@ from silva.models.endpoint import Endpoint
 from silva.models.errors import ModelError
 
 LONGEST_MESSAGE = 300
+
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What comes of reading bytes that nobody vouches for: no JSON, bad UTF-8, bottomless nesting."""
 
 TRANSIENT_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 """409 is a lock that timed out at several providers; 52x are a proxy that lost its origin, 529 is "overloaded"."""
@@ -74,6 +78,12 @@ class Failures:
             return self.make("refused", what, "try again later", transient=True, retry_after=retry_after)
         return self.make("refused", what, "correct the request or the model's settings")
 
+    def reported(self, value: Any) -> ModelError:
+        """The error for one that the server put into a reply of status 200; its code may name a status."""
+        message, code = error_message(value)
+        is_status = len(code) == 3 and code.isascii() and code.isdigit() and code[0] in "45"
+        return self.of_code(int(code) if is_status else 400, message, code)
+
     def garbage(self, what: str, body: bytes, *, transient: bool = False) -> ModelError:
         """The error for a reply that cannot be understood, with the start of what came."""
         start = " ".join(_TAGS.sub(" ", body[:400].decode("utf-8", "replace")).split())[:120]
@@ -89,13 +99,20 @@ def provider_message(body: bytes) -> tuple[str, str]:
     """The provider's message and code from an error body of any of the usual shapes; plain text is taken as it is."""
     try:
         value: Any = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return " ".join(_TAGS.sub(" ", body[:2000].decode("utf-8", "replace")).split()), ""
     return error_message(value.get("error", value) if isinstance(value, dict) else value)
 
 
 def error_message(value: Any) -> tuple[str, str]:
     """Message and code of a decoded `error` value: an object, a string, or FastAPI's `detail`."""
+    try:
+        return _message_of(value)
+    except RecursionError:
+        return "an error that is nested too deeply to be told", ""
+
+
+def _message_of(value: Any) -> tuple[str, str]:
     if not isinstance(value, dict):
         return str(value), ""
     for name in ("message", "detail", "error", "error_message", "msg"):
@@ -110,12 +127,17 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds the server asks to wait (`Retry-After` as seconds or date, `retry-after-ms`), or None."""
     try:
         if milliseconds := headers.get("retry-after-ms"):
-            return max(0.0, float(milliseconds) / 1000)
+            return _bounded(float(milliseconds) / 1000)
         value = headers.get("Retry-After")
         if not value:
             return None
         if re.fullmatch(r"\s*\d+(\.\d+)?\s*", value):
-            return float(value)
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (ValueError, TypeError):  # a header nobody can read is no header
+            return _bounded(float(value))
+        return _bounded(parsedate_to_datetime(value).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):  # a header nobody can read is no header
         return None
+
+
+def _bounded(seconds: float) -> float | None:
+    """A wait as it can be told on; None where it is no number or for ever."""
+    return max(0.0, seconds) if math.isfinite(seconds) else None

@@ -18,6 +18,8 @@ import httptools
 from multidict import CIMultiDict
 from yarl import URL
 
+from silva.models.sizes import MOST_HEAD, MOST_REPLY, TooLargeError
+
 MOST_BUFFERED = 1 << 20
 """Bytes of a streamed answer that may wait to be read; then the sender is held back."""
 IDLE = 256
@@ -53,10 +55,13 @@ class Response:
 
         Raises:
             BrokenError, NotHttpError: it did not come to its end.
+            TooLargeError: it is larger than `MOST_REPLY`.
         """
         self._connection.resume()  # much may have come before anybody read
-        while not self.whole:
+        while not self.whole and self._size <= MOST_REPLY:
             await self._more()
+        if self._size > MOST_REPLY:
+            raise TooLargeError("the reply", MOST_REPLY)
         return b"".join(self._chunks)
 
     async def readany(self) -> bytes:
@@ -119,6 +124,7 @@ class _Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._paused = False
         self._keeps = True
+        self._headed = 0
         self.heard = False
         self.used = False
 
@@ -130,6 +136,7 @@ class _Connection(asyncio.Protocol):
         """Send a request; the future has the answer once its headers have come."""
         assert self._transport is not None
         self.heard = False
+        self._headed = 0
         self._parser = httptools.HttpResponseParser(self)
         self._response = Response(self)
         self._head = asyncio.get_running_loop().create_future()
@@ -178,6 +185,12 @@ class _Connection(asyncio.Protocol):
         except httptools.HttpParserError as error:
             self._fail(NotHttpError(errno.EPROTO, str(error)))
             self.abort()
+            return
+        if self._response is not None and not self._response.status:
+            self._headed += len(data)
+            if self._headed > MOST_HEAD:
+                self._fail(TooLargeError("the head of the reply", MOST_HEAD))
+                self.abort()
 
     def eof_received(self) -> bool:
         # An answer without a length ends with the connection.
@@ -253,6 +266,7 @@ class Plain:
             OSError: no connection could be made.
             BrokenError: the server hung up.
             NotHttpError: what came is not HTTP.
+            TooLargeError: its headers do not end.
         """
         lines = b"".join(_line(name, value) for name, value in headers.items())
         data = b"%b%bContent-Length: %d\r\n\r\n%b" % (self._head, lines, len(body), body)

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from silva.models.endpoint import Endpoint
 from silva.models.errors import ModelError
 from silva.models.model import Delta
+from silva.models.sizes import MOST_EVENT, MOST_STREAM, Readable, TooLargeError
 from silva.models.wire import (
+    Id,
     Reported,
     WireCall,
     WireLogProbs,
@@ -33,7 +35,7 @@ class _Choice(msgspec.Struct, gc=False):
     delta: WireMessage | None = None
     finish_reason: str | None = None
     logprobs: WireLogProbs | None = None
-    token_ids: list[int] | None = None
+    token_ids: list[Id] | None = None
     index: int = 0
 
 
@@ -41,7 +43,7 @@ class _Chunk(msgspec.Struct, gc=False):
     choices: list[_Choice] = []
     model: str | None = None
     usage: WireUsage | None = None
-    prompt_token_ids: list[int] | None = None
+    prompt_token_ids: list[Id] | None = None
     policy_version: str | None = None
     error: object = None
 
@@ -49,23 +51,18 @@ class _Chunk(msgspec.Struct, gc=False):
 _decode = msgspec.json.Decoder(_Chunk).decode
 
 
-class Readable(Protocol):
-    """Bytes that come by and by."""
-
-    async def readany(self) -> bytes:
-        """What has come since, at least a byte; b"" at the end."""
-        ...
-
-
-async def events(content: Readable, stop_at: float) -> AsyncIterator[list[bytes]]:
-    """The data of each event, in order, those that came together in one list; `stop_at` is in the loop's time.
+async def events(content: Readable, stop_at: float, most: float = MOST_STREAM) -> AsyncIterator[list[bytes]]:
+    """The data of each event, in order, those that came together in one list; `stop_at` is in the loop's time, `most`
+    bounds the bytes of all together.
 
     Raises:
         TimeoutError: the deadline passed while waiting for bytes.
+        TooLargeError: an event or the whole stream is larger than is read.
         aiohttp.ClientError, OSError: the connection broke.
     """
-    pending = b""
+    line: list[bytes] = []
     data: list[bytes] = []
+    begun = held = read = 0  # bytes of a line that has not ended, of an event that has not, and of all
     while True:
         async with asyncio.timeout_at(stop_at):
             chunk = await content.readany()
@@ -73,18 +70,28 @@ async def events(content: Readable, stop_at: float) -> AsyncIterator[list[bytes]
             if data:
                 yield [b"\n".join(data)]
             return
-        found: list[bytes] = []
-        lines = (pending + chunk).split(b"\n")
-        pending = lines.pop()
-        for line in lines:
-            line = line.rstrip(b"\r")
-            if line.startswith(b"data:"):
-                data.append(line[5:].removeprefix(b" "))
-            elif not line and data:
-                found.append(b"\n".join(data))
-                data = []
-        if found:
-            yield found
+        read += len(chunk)
+        if read > most:
+            raise TooLargeError("the stream", int(most))
+        line.append(chunk)
+        begun += len(chunk)
+        if b"\n" in chunk:
+            found: list[bytes] = []
+            lines = (chunk if len(line) == 1 else b"".join(line)).split(b"\n")
+            line = [lines.pop()]
+            begun = len(line[0])
+            for ended in lines:
+                ended = ended.rstrip(b"\r")
+                if ended.startswith(b"data:"):
+                    data.append(ended[5:].removeprefix(b" "))
+                    held += len(ended)
+                elif not ended and data:
+                    found.append(b"\n".join(data))
+                    data, held = [], 0
+            if found:
+                yield found
+        if held + begun > MOST_EVENT:
+            raise TooLargeError("an event of the stream", MOST_EVENT)
 
 
 def taken(found: list[bytes], read: Callable[[bytes], Value | None]) -> tuple[list[Value], ModelError | None]:

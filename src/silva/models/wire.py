@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -20,6 +20,13 @@ from silva.models.model import Completion
 from silva.tree import Message, Part, TextPart, ThinkingPart, Tokens, ToolCall, Usage
 
 _encode = msgspec.json.Encoder().encode
+
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
+"""How many there are, in what a server says."""
+
+Id = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+"""A token, in what a server says."""
 
 
 class WireError(ValueError):
@@ -80,18 +87,18 @@ class _Choice(msgspec.Struct, gc=False):
     message: WireMessage
     finish_reason: str | None = None
     logprobs: WireLogProbs | None = None
-    token_ids: tuple[int, ...] | None = None
+    token_ids: tuple[Id, ...] | None = None
 
 
 class _Details(msgspec.Struct, gc=False):
-    cached_tokens: int | None = None
+    cached_tokens: Count | None = None
 
 
 class WireUsage(msgspec.Struct, gc=False):
     """Tokens billed."""
 
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
     prompt_tokens_details: _Details | None = None
 
 
@@ -99,7 +106,7 @@ class _Reply(msgspec.Struct, gc=False):
     choices: list[_Choice] | None = None
     model: str | None = None
     usage: WireUsage | None = None
-    prompt_token_ids: tuple[int, ...] | None = None
+    prompt_token_ids: tuple[Id, ...] | None = None
     policy_version: str | None = None
     error: Any = None
 
@@ -112,7 +119,7 @@ class Reported(Exception):
     """An error the server put into a reply of status 200; `value` is its decoded `error`."""
 
     def __init__(self, value: Any) -> None:
-        super().__init__(str(value))
+        super().__init__("the server put an error into its reply")
         self.value = value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from random import Random
+from typing import Any
 
 import msgspec
 
@@ -15,7 +16,6 @@ from silva.models.errors import ModelError
 from silva.models.failure import Failures, error_message
 from silva.models.model import Completion
 from silva.models.retry import Retry
-from silva.models.wire import Reported
 
 VERSION = "2023-06-01"
 
@@ -47,6 +47,11 @@ class AnthropicFailures(Failures):
         error = super().garbage(what, body, transient=transient)
         text = str(error).replace("is this an OpenAI-compatible endpoint?", "is this an Anthropic endpoint?")
         return ModelError(error.kind, text, transient=error.transient)
+
+    def reported(self, value: Any) -> ModelError:
+        """The error for one that the server put into a reply of status 200; its type says which status it is."""
+        message, code = error_message(value)
+        return self.of_code(_STATUS.get(code, 400), message, code)
 
 
 class AnthropicClient(Client):
@@ -90,7 +95,3 @@ class AnthropicClient(Client):
     def _read(self, data: bytes, seconds: float, tried: int, waited: float) -> Completion:
         """A whole reply, read."""
         return decode_reply(data, self.endpoint, seconds, tried, waited)
-
-    def _reported(self, fault: Reported) -> ModelError:
-        message, code = error_message(fault.value)
-        return self.failures.of_code(_STATUS.get(code, 400), message, code)

@@ -12,7 +12,7 @@ import msgspec
 from silva.models.anthropic.marks import STOP_SEQUENCE, arguments_of, redacted
 from silva.models.endpoint import Endpoint
 from silva.models.model import Completion
-from silva.models.wire import Reported, WireError
+from silva.models.wire import Count, Reported, WireError
 from silva.tree import Message, Part, TextPart, ThinkingPart, ToolCall, Usage
 
 _FINISHES = {
@@ -41,10 +41,10 @@ class WireBlock(msgspec.Struct):
 class WireUsage(msgspec.Struct):
     """Tokens billed."""
 
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    cache_read_input_tokens: int | None = None
-    cache_creation_input_tokens: int | None = None
+    input_tokens: Count | None = None
+    output_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
 
     def updated(self, later: WireUsage | None) -> WireUsage:
         """These counts, with those of a later event in the place of the ones it names."""

@@ -14,6 +14,7 @@ from silva.models.endpoint import Endpoint
 from silva.models.exact.backend import Draw, Piece, Sampled
 from silva.models.exact.transport import Timing, Transport
 from silva.models.retry import Retry
+from silva.models.sizes import MOST_STREAM
 
 
 class Gathering(Protocol):
@@ -32,6 +33,9 @@ class GatheringBackend:
     """A `NativeBackend` whose whole replies and whose pieces are read alike. The arguments are as in `Transport`."""
 
     path: str
+
+    most_streamed: float = MOST_STREAM
+    """Bytes of a stream."""
 
     def __init__(
         self,
@@ -72,7 +76,13 @@ class GatheringBackend:
             return gathered.take
 
         async for pieces in self._transport.events(
-            self.path, self._body(draw, True), take, deadline=draw.deadline, session=draw.session, timing=timing
+            self.path,
+            self._body(draw, True),
+            take,
+            deadline=draw.deadline,
+            session=draw.session,
+            timing=timing,
+            most=self.most_streamed,
         ):
             yield Piece(ids=tuple(chain.from_iterable(piece.ids for piece in pieces)))
         yield self._transport.read(lambda _: gathered.sampled(draw, timing), b"")

@@ -9,6 +9,7 @@ each piece tells which.
 from __future__ import annotations
 
 import base64
+import math
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -25,7 +26,7 @@ from silva.models.exact.backend import (
 )
 from silva.models.exact.gathering import Gathering, GatheringBackend
 from silva.models.exact.transport import Timing, Transport
-from silva.models.failure import error_message
+from silva.models.wire import Count, Id
 from silva.tree import Json
 
 PATH = "/generate"
@@ -47,16 +48,16 @@ class _Finish(msgspec.Struct):
 
 class _Meta(msgspec.Struct):
     finish_reason: _Finish | None = None
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    cached_tokens: int | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
+    cached_tokens: Count | None = None
     weight_version: str | None = None
     output_token_logprobs: list[tuple[float | None, int, str | None]] | None = None
 
 
 class _Reply(msgspec.Struct):
-    output_ids: list[int] | None = None
-    prompt_token_ids: list[int] | None = None
+    output_ids: list[Id] | None = None
+    prompt_token_ids: list[Id] | None = None
     meta_info: _Meta = msgspec.field(default_factory=_Meta)
     error: Any = None
 
@@ -68,6 +69,7 @@ class SglangBackend(GatheringBackend):
     """A `NativeBackend` behind SGLang. The arguments are as in `Transport`."""
 
     path = PATH
+    most_streamed = math.inf  # where each piece repeats what came before, it is the pieces that are bounded
 
     def _gathering(self) -> Gathering:
         return _Gathered(self._transport)
@@ -116,8 +118,7 @@ class _Gathered:
         """
         reply = _decode(data)
         if reply.error is not None:
-            message, code = error_message(reply.error)
-            raise self._failures.of_code(int(code) if code.isdigit() else 400, message, code)
+            raise self._failures.reported(reply.error)
         meta = self._meta = reply.meta_info
         if meta.finish_reason is not None and meta.finish_reason.type == "abort":
             status = meta.finish_reason.status_code or 503

@@ -12,12 +12,13 @@ from collections.abc import AsyncIterator, Callable
 from typing import TypeVar
 
 import aiohttp
-import msgspec
 from yarl import URL
 
 from silva.models.calling import Caller
 from silva.models.errors import ModelError
 from silva.models.exact.backend import DisagreementError
+from silva.models.failure import UNREADABLE
+from silva.models.sizes import MOST_STREAM, whole
 from silva.models.stream import DONE, events, taken
 
 Value = TypeVar("Value")
@@ -57,7 +58,7 @@ class Transport(Caller):
             bound = self._bound(deadline - (began - started))
             try:
                 async with asyncio.timeout(bound), self._sending(path, body, session) as response:
-                    data = await response.read()
+                    data = await whole(response.content)
                 if response.status != 200:
                     raise self.failures.of_status(response.status, response.headers, data)
                 timing.seconds, timing.waited = time.perf_counter() - began, time.perf_counter() - started
@@ -78,9 +79,11 @@ class Transport(Caller):
         deadline: float,
         session: str,
         timing: Timing,
+        most: float = MOST_STREAM,
     ) -> AsyncIterator[list[Value]]:
         """Send a body and read a stream of events. `take` makes a reader for each attempt; it is given the events one
-        by one and returns what each adds, if anything. What came together is given together.
+        by one and returns what each adds, if anything. What came together is given together. `most` bounds the bytes of
+        the stream.
 
         Raises:
             ModelError: no reply could be had, or it broke off half-way.
@@ -98,8 +101,8 @@ class Transport(Caller):
                 async with asyncio.timeout_at(stop_at):
                     response = await self._sending(path, body, session)
                     if response.status != 200:
-                        raise self.failures.of_status(response.status, response.headers, await response.read())
-                async for found in events(response.content, stop_at):
+                        raise self.failures.of_status(response.status, response.headers, await whole(response.content))
+                async for found in events(response.content, stop_at, most):
                     end = found.index(DONE) if DONE in found else len(found)
                     values, broken = taken(found[:end], lambda event, to=reader: self.read(to, event))
                     if values:
@@ -140,5 +143,5 @@ class Transport(Caller):
             return read(data)
         except DisagreementError as fault:
             raise self.failures.make("garbage", str(fault), "what it says cannot be trained on") from fault
-        except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+        except UNREADABLE as fault:
             raise self.failures.garbage(f"the reply is not understood: {fault}", data) from fault

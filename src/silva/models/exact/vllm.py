@@ -14,7 +14,7 @@ import msgspec
 from silva.models.exact.backend import Draw, Piece, Sampled, check_counts, check_drawn, check_prompt
 from silva.models.exact.gathering import Gathering, GatheringBackend
 from silva.models.exact.transport import Timing, Transport
-from silva.models.failure import error_message
+from silva.models.wire import Count, Id
 from silva.tree import Json
 
 PATH = "/v1/completions"
@@ -25,19 +25,19 @@ class _LogProbs(msgspec.Struct):
 
 
 class _Choice(msgspec.Struct):
-    token_ids: list[int] | None = None
-    prompt_token_ids: list[int] | None = None
+    token_ids: list[Id] | None = None
+    prompt_token_ids: list[Id] | None = None
     logprobs: _LogProbs | None = None
     finish_reason: str | None = None
 
 
 class _Details(msgspec.Struct):
-    cached_tokens: int | None = None
+    cached_tokens: Count | None = None
 
 
 class _Usage(msgspec.Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: Count | None = None
+    completion_tokens: Count | None = None
     prompt_tokens_details: _Details | None = None
 
 
@@ -45,7 +45,7 @@ class _Reply(msgspec.Struct):
     choices: list[_Choice] = []
     model: str = ""
     usage: _Usage | None = None
-    prompt_token_ids: list[int] | None = None
+    prompt_token_ids: list[Id] | None = None
     system_fingerprint: str | None = None
     error: Any = None
 
@@ -121,16 +121,14 @@ class _Gathered:
         """
         reply = _decode(data)
         if reply.error is not None:
-            message, code = error_message(reply.error)
-            status = int(code) if code.isdigit() and 400 <= int(code) < 600 else 400
-            raise self._failures.of_code(status, message, code)
+            raise self._failures.reported(reply.error)
         self._usage = reply.usage or self._usage
         self._model = reply.model or self._model
         self._version = reply.system_fingerprint or self._version
         if not reply.choices:
             return None
         choice = reply.choices[0]
-        prompt = choice.prompt_token_ids or reply.prompt_token_ids
+        prompt = reply.prompt_token_ids if choice.prompt_token_ids is None else choice.prompt_token_ids
         self._prompt = self._prompt if prompt is None else prompt
         self._finish = choice.finish_reason or self._finish
         if choice.logprobs is not None and choice.logprobs.token_logprobs is not None:

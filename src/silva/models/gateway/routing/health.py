@@ -15,6 +15,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from silva.models.failure import UNREADABLE
 from silva.models.gateway.config import Health
 from silva.models.gateway.routing.backend import Backend
 from silva.models.gateway.routing.fleet import Fleet
@@ -60,7 +61,7 @@ async def check(http: aiohttp.ClientSession, backend: Backend, seconds: float) -
         return Finding(healthy=False, trouble=f"health check: HTTP {status}")
     try:
         return Finding(healthy=True, version=msgspec.json.decode(body, type=_Told).policy_version)
-    except (msgspec.DecodeError, UnicodeDecodeError):  # most tell nothing, in whatever form
+    except UNREADABLE:  # most tell nothing, in whatever form
         return Finding(healthy=True)
 
 
