@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from itertools import islice
 from urllib.parse import unquote
 
 import msgspec
@@ -14,7 +15,7 @@ from silva.models.scripted.function import ask, load_function
 from silva.models.scripted.latency import Latency
 from silva.models.scripted.recorded import Recording
 from silva.models.scripted.script import Matcher, Rule, Script, expanded
-from silva.models.serving import ChatApp, ChatRequest, Exchange, Refusal
+from silva.models.serving import ChatApp, ChatReply, ChatRequest, Exchange, Refusal
 
 PIECE = 8
 """Characters in one piece of a streamed reply."""
@@ -59,10 +60,13 @@ class ScriptedApp(ChatApp):
         if fault is None or fault.kind == "slow_stream":
             if answer is None:
                 raise Refusal(400, self._nothing(request), "no_answer")
-            await self._send(request, answer, exchange, fault.pause if fault else 0.0)
+            await self._send(request, answer.reply(request, self.model), exchange, fault.pause if fault else 0.0)
+            return
+        reply = (answer or Answer(text="cut short")).reply(request, self.model)
+        if fault.kind == "cut" and request.stream:
+            await self._cut(request, reply, exchange)
         else:
-            whole = (answer or Answer(text="cut short")).reply(request, self.model).encode(request)
-            await fault.strike(exchange, whole)
+            await fault.strike(exchange, reply.encode(request))
 
     async def _answer(self, request: ChatRequest, session: str) -> tuple[Rule | None, Answer | None]:
         found = self._matcher.find(request, session)
@@ -79,18 +83,24 @@ class ScriptedApp(ChatApp):
                 return None, made
         return None, self._script.otherwise
 
-    async def _send(self, request: ChatRequest, answer: Answer, exchange: Exchange, pause: float) -> None:
-        reply = answer.reply(request, self.model)
+    async def _send(self, request: ChatRequest, reply: ChatReply, exchange: Exchange, pause: float) -> None:
         if not request.stream:
             await exchange.send(200, reply.encode(request))
             return
         await exchange.begin_events()
-        pieces = (reply.text[start : start + PIECE] for start in range(0, len(reply.text), PIECE))
-        for event in reply.events(request, pieces):
+        for event in reply.events(request, iter(_pieces(reply.text))):
             await exchange.event(event)
             if pause:
                 await asyncio.sleep(pause)
         await exchange.end()
+
+    async def _cut(self, request: ChatRequest, reply: ChatReply, exchange: Exchange) -> None:
+        """Stream half of its words, at least one event, and drop the connection."""
+        pieces = _pieces(reply.text)
+        await exchange.begin_events()
+        for event in islice(reply.events(request, iter(pieces)), max(1, len(pieces) // 2)):
+            await exchange.event(event)
+        await exchange.abort()
 
     def _digest(self, request: ChatRequest, session: str) -> str:
         facts = msgspec.json.encode([session, request.messages, request.tools, request.seed, request.temperature])
@@ -100,6 +110,10 @@ class ScriptedApp(ChatApp):
         last = " ".join(request.messages[-1].text.split())[:80]
         where = f"at turn {request.turn} to {request.messages[-1].role} {last!r}"
         return f"the script has no answer {where}: add a rule or 'otherwise'"
+
+
+def _pieces(text: str) -> list[str]:
+    return [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
 
 
 def _latency(value: Latency | float) -> Latency:

@@ -34,7 +34,8 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """One kind of failure.
 
     `status`: an HTTP error. `rate_limit`: 429, with `retry_after` seconds if given. `context_length`: 400 as OpenAI
-    says it. `hang`: no answer. `disconnect`: the connection drops before the answer, `cut`: half-way through it.
+    says it. `hang`: no answer. `disconnect`: the connection drops before the answer, `cut`: half-way through it
+    (of a stream: when half of the words have come).
     `garbage`: a 200 that is not a chat completion (`body`, HTML by default). `truncated`: half the JSON, sent as if
     whole. `empty`: no choices. `slow_stream`: streams with `pause` seconds between pieces.
     """
