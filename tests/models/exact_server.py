@@ -16,12 +16,19 @@ Spoil = Callable[[dict[str, Any]], dict[str, Any] | None]
 class IdServer:
     """Answers prompts of ids with `say(prompt)`; `spoil` may change what is sent. `asked` holds the bodies received.
     `cumulative`: SGLang's streams repeat what came before. `pause`: seconds after each piece of a stream, so that it
-    comes by itself."""
+    comes by itself. `pictures`: the ids that SGLang reads in place of a placeholder, by the placeholder."""
 
     def __init__(
-        self, say: Said, *, spoil: Spoil = lambda body: body, cumulative: bool = True, pause: float = 0.0
+        self,
+        say: Said,
+        *,
+        spoil: Spoil = lambda body: body,
+        cumulative: bool = True,
+        pause: float = 0.0,
+        pictures: dict[int, list[int]] | None = None,
     ) -> None:
         self.say, self.spoil, self.cumulative, self.pause = say, spoil, cumulative, pause
+        self.pictures = pictures or {}
         self.asked: list[dict[str, Any]] = []
         self.failing = 0
         self.url = ""
@@ -67,7 +74,8 @@ class IdServer:
         body = await self._body(request)
         if body is None:
             return web.json_response({"error": {"message": "busy"}}, status=503)
-        prompt, ids = body["input_ids"], self.say(body["input_ids"])
+        ids = self.say(body["input_ids"])
+        prompt = [read for number in body["input_ids"] for read in self.pictures.get(number, [number])]
 
         def said(start: int, stop: int) -> dict[str, Any]:
             meta: dict[str, Any] = {

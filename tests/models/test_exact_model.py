@@ -197,14 +197,40 @@ GARBAGE = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "spoil", "words"), GARBAGE)
-@pytest.mark.parametrize("streamed", [False, True])
+def each_id(spoil: Spoil) -> Spoil:
+    """Spoils the pieces of a vLLM stream that have an id."""
+    return lambda body: spoil(body) if body["choices"][0]["token_ids"] else body
+
+
+GARBAGE_IN_PIECES = [
+    ("vllm", edit(prompt_token_ids=[1, 2]), "another prompt than was sent"),
+    ("vllm", each_id(edit(token_ids=None)), "counts 4 sampled tokens, but gave 0 ids"),
+    ("vllm", each_id(edit(token_ids=None, usage=None)), "counts 4 sampled tokens, but gave 0 ids"),
+    ("vllm", edit(token_ids=None, usage=None), "no sampled ids"),
+    ("vllm", each_id(edit(token_ids=[1, 2])), "counts 4 sampled tokens, but gave 8 ids"),
+    ("vllm", edit(usage={"prompt_tokens": 3}), "counts 3 prompt tokens"),
+    ("vllm", each_id(edit(logprobs=None)), "4 ids but 0 logprobs"),
+    ("vllm", edit(logprobs={"token_logprobs": [-1.0]}), "4 ids but 5 logprobs"),
+    ("vllm", each_id(edit(logprobs={"token_logprobs": [None]})), "missing, not finite or above zero"),
+    ("vllm", each_id(edit(logprobs={"token_logprobs": [0.5]})), "missing, not finite or above zero"),
+    ("vllm", edit(token_ids="abc"), "not understood"),
+    ("sglang", edit_meta(prompt_token_ids=[1, 2]), "another prompt than was sent"),
+    ("sglang", edit_meta(output_ids=[1, 2]), "a piece gives 2 ids after 0, but counts 1 tokens"),
+    ("sglang", edit_meta(output_token_logprobs=[[-1.0, 5, None]]), "of other ids than it gave"),
+    ("sglang", edit_meta(output_token_logprobs=[[-1.0, 5, None]] * 2), "a piece gives 2 logprobs after 0"),
+    ("sglang", edit_meta(prompt_tokens=1), "counts 1 prompt tokens"),
+    ("sglang", edit_meta(output_ids=[], output_token_logprobs=[]), "counts 4 sampled tokens, but gave 0 ids"),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "spoil", "words", "streamed"),
+    [*((*case, False) for case in GARBAGE), *((*case, True) for case in GARBAGE_IN_PIECES)],
+)
 async def test_what_does_not_agree_is_garbage_and_named(
     opened: Opened, kind: str, spoil: Spoil, words: str, streamed: bool
 ) -> None:
-    if streamed and kind == "sglang":
-        return  # every piece is spoiled the same way there, and the first already disagrees
-    _, model = await opened(kind, saying("a b"), spoil=spoil)
+    _, model = await opened(kind, saying("a b"), spoil=spoil, cumulative=False)
     request = Request(messages=(user("x"),), sampling=LOGPROBS)
     with pytest.raises(ModelError) as caught:
         if streamed:
@@ -212,8 +238,7 @@ async def test_what_does_not_agree_is_garbage_and_named(
         else:
             await model.complete(request)
     assert caught.value.kind == "garbage" and "model m at http://127.0.0.1" in str(caught.value)
-    if not streamed:
-        assert words in str(caught.value)
+    assert words in str(caught.value)
 
 
 async def test_a_busy_server_is_asked_again_and_a_broken_stream_is_not_patched(opened: Opened) -> None:
@@ -255,12 +280,46 @@ async def test_a_deadline_and_a_closed_port_are_model_errors(opened: Opened) -> 
     silent.close()
 
 
-async def test_images_travel_beside_the_ids_where_a_server_takes_them(opened: Opened) -> None:
-    picture = Message(role="user", parts=(TextPart(text="Look: "), ImagePart(hash="ab" * 32)))
+PLACEHOLDER = family("chatml").vocabulary.controls["<|image_pad|>"]
+PICTURE = ImagePart(hash="ab" * 32)
+
+
+def showing(*pictures: ImagePart) -> Request:
+    parts = (TextPart(text="Look: "), *pictures, TextPart(text="What is it?"))
+    return Request(messages=(Message(role="user", parts=parts),), images={"ab" * 32: b"png"}, sampling=LOGPROBS)
+
+
+@pytest.mark.parametrize("becomes", [[PLACEHOLDER] * 64, [5, 6, *[PLACEHOLDER] * 9, 7], [900_000] * 12])
+@pytest.mark.parametrize("pictures", [1, 3])
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_images_travel_beside_the_ids_and_may_become_many_there(
+    opened: Opened, becomes: list[int], pictures: int, streamed: bool
+) -> None:
+    server, model = await opened("sglang", saying("a tree"), pictures={PLACEHOLDER: becomes})
+    request = showing(*[PICTURE] * pictures)
+    reply = await model.complete(request)
+    if streamed:
+        reply = [delta async for delta in model.stream(request)][-1].completion
+        assert reply is not None
+    assert reply.message.text == "a tree" and reply.prompt_ids == sent(server)[-1]
+    assert reply.prompt_ids.count(PLACEHOLDER) == pictures
+    assert server.asked[0]["image_data"] == ["data:image/png;base64,cG5n"] * pictures
+
+
+@pytest.mark.parametrize("change", [lambda ids: ids[::-1], lambda ids: ids[1:], lambda ids: [7] * len(ids)])
+async def test_beside_its_images_a_prompt_must_be_the_one_that_was_sent(opened: Opened, change: Any) -> None:
+    def spoil(body: dict[str, Any]) -> dict[str, Any]:
+        return {**body, "prompt_token_ids": change(body["prompt_token_ids"])}
+
+    _, model = await opened("sglang", saying("a tree"), pictures={PLACEHOLDER: [PLACEHOLDER] * 9}, spoil=spoil)
+    with pytest.raises(ModelError, match="another prompt") as caught:
+        await model.complete(showing(PICTURE, PICTURE))
+    assert caught.value.kind == "garbage"
+
+
+async def test_images_are_refused_where_a_server_takes_none(opened: Opened) -> None:
+    picture = Message(role="user", parts=(TextPart(text="Look: "), PICTURE))
     request = Request(messages=(picture,), images={"ab" * 32: b"png"})
-    server, model = await opened("sglang", saying("a tree"), spoil=edit_meta(prompt_tokens=900))
-    assert (await model.complete(request)).message.text == "a tree"
-    assert server.asked[0]["image_data"] == ["data:image/png;base64,cG5n"]
     _, model = await opened("vllm", saying("a tree"))
     with pytest.raises(ModelError, match="completions take ids but no images; use an sglang backend"):
         await model.complete(request)

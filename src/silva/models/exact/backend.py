@@ -79,17 +79,33 @@ class DisagreementError(ValueError):
     """What a server says does not agree with itself or with what was sent."""
 
 
-def check_prompt(returned: Sequence[int] | None, sent: tuple[int, ...]) -> None:
-    """The prompt a server says it read is the one that was sent; None where it does not say.
+def check_prompt(returned: Sequence[int] | None, sent: tuple[int, ...], images: int = 0) -> None:
+    """The prompt a server says it read is the one that was sent; None where it does not say. Each of the `images` may
+    have become many ids there, with its placeholder among them or without.
 
     Raises:
         DisagreementError: it is another.
     """
-    if returned is None or tuple(returned) == sent:
+    if returned is None or tuple(returned) == sent or (images and _holds(returned, sent, images)):
         return
     place = next((i for i, (one, other) in enumerate(zip(returned, sent, strict=False)) if one != other), None)
     where = f"at {len(returned)} of {len(sent)} ids it ends" if place is None else f"they part at id {place}"
     raise DisagreementError(f"it read another prompt than was sent: {where}")
+
+
+def _holds(returned: Sequence[int], sent: tuple[int, ...], lacking: int) -> bool:
+    """Whether what was sent is all there in its order, except for so many ids."""
+    if len(returned) < len(sent):
+        return False
+    place = 0
+    for number in sent:
+        try:
+            place = returned.index(number, place) + 1
+        except ValueError:
+            lacking -= 1
+            if lacking < 0:
+                return False
+    return True
 
 
 def check_counts(prompt: int | None, completion: int | None, sent: int, drawn: int) -> None:

@@ -139,7 +139,7 @@ class _Gathered:
         meta, wanted = self._meta, draw.sampling.logprobs
         if meta.finish_reason is None or meta.finish_reason.type not in ("stop", "length"):
             raise self._failures.make("server", "the reply has no end", "look at the server's log", transient=True)
-        check_prompt(self._prompt, draw.prompt_ids)
+        check_prompt(self._prompt, draw.prompt_ids, len(draw.images))
         # an image's placeholder is counted as all the tokens it becomes
         counted = None if draw.images else meta.prompt_tokens
         check_counts(counted, meta.completion_tokens, len(draw.prompt_ids), len(self._ids))
