@@ -214,6 +214,42 @@ async def test_what_cannot_be_answered_is_refused_with_its_reason(http, fields, 
     assert words in await complete(http, 400, **fields)
 
 
+TALK = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 2}
+NEUTRAL = {
+    "response_format": {"type": "text"},
+    "min_p": 0,
+    "logit_bias": {},
+    "presence_penalty": 0.0,
+    "tool_choice": None,
+}
+NEUTRAL |= {"repetition_penalty": 1, "function_call": None, "chat_template_kwargs": {}}
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("response_format", {"type": "json_object"}),
+        ("min_p", 0.1),
+        ("logit_bias", {"5": 100}),
+        ("repetition_penalty", 1.2),
+        ("stop_token_ids", [5]),
+        ("functions", [{"name": "look"}]),
+        ("chat_template_kwargs", {"enable_thinking": False}),
+        ("tool_choice", "required"),
+        ("tool_choice", {"type": "function", "function": {"name": "look"}}),
+    ],
+)
+async def test_what_a_chat_does_not_offer_is_refused_by_name(http, field, value) -> None:
+    assert field in await ask(http, "/v1/chat/completions", {**TALK, field: value}, 400)
+    assert (await ask(http, "/v1/chat/completions", {**TALK, **NEUTRAL, "tool_choice": "auto"}))["choices"]
+
+
+async def test_what_is_nested_without_end_is_refused(http) -> None:
+    for path in ("/v1/chat/completions", "/v1/completions", "/tokenize"):
+        async with http.post(path, data=b'{"response_format":' + b"[" * 100_000) as reply:
+            assert reply.status == 400, path
+
+
 async def test_unknown_models_routes_and_strangers_are_refused(served, http) -> None:
     assert "no model 'gpt'" in await complete(http, 404, model="gpt")
     assert "/v1/completions" in await ask(http, "/v1/embeddings", {}, 404)

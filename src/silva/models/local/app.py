@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
+from silva.models.failure import UNREADABLE
 from silva.models.local import MODEL
 from silva.models.local.chat import Chat
 from silva.models.local.completion import Completion
@@ -147,7 +148,7 @@ ROUTES = (
 def _read(body: bytes, kind: type[Body]) -> Body:
     try:
         return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+    except UNREADABLE as fault:
         raise Refusal(400, f"the request cannot be read: {fault}") from fault
 
 

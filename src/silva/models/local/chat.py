@@ -9,7 +9,8 @@ from silva.models.local.growing import Growing
 from silva.models.local.prompt import Prompter
 from silva.models.local.versions import Version
 from silva.models.serving import ChatMessage, ChatReply, ChatRequest, Exchange, Refusal
-from silva.models.serving.chat import CallFunction, HistoryCall
+from silva.models.serving.chat import NOT_OFFERED, CallFunction, HistoryCall
+from silva.models.serving.offered import check_offered
 
 DEFAULT_MOST = 512
 """Tokens of a reply whose request sets no bound: a small model may ramble on for ever."""
@@ -31,6 +32,9 @@ class Chat:
         """
         if request.bound is not None and request.bound < 1:
             raise Refusal(400, "max_tokens must be at least 1")
+        check_offered(request, NOT_OFFERED)
+        if request.tool_choice not in (None, "auto", "none"):
+            raise Refusal(400, "tool_choice must be auto or none: a call cannot be promised here")
         choice = asked_choice(request.temperature, request.top_p, request.top_k, request.seed)
         if any(
             isinstance(m.content, list) and any(p.get("type") != "text" for p in m.content) for m in request.messages

@@ -9,6 +9,7 @@ import hmac
 
 import msgspec
 
+from silva.models.failure import UNREADABLE
 from silva.models.serving.chat import ChatRequest
 from silva.models.serving.exchange import Exchange, Receive, Refusal, Scope, Send
 from silva.tree import Json
@@ -94,7 +95,7 @@ class ChatApp:
     async def _request(self, exchange: Exchange) -> ChatRequest:
         try:
             request = _decode(await exchange.body())
-        except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+        except UNREADABLE as fault:
             raise Refusal(400, f"the request is not a chat completion: {fault}") from fault
         if not request.messages:
             raise Refusal(400, "the request has no messages")

@@ -58,7 +58,9 @@ class ChatTool(msgspec.Struct, frozen=True):
 
 
 class ChatRequest(msgspec.Struct, frozen=True):
-    """A chat completion asked for; only the fields Silva's servers act on are decoded."""
+    """A chat completion asked for; only the fields Silva's servers act on are decoded, and those after `n`, which a
+    model that samples must refuse unless they have their neutral value (`NOT_OFFERED`). The scripted model says what
+    its script says, whatever they are."""
 
     messages: list[ChatMessage]
     model: str = ""
@@ -76,6 +78,23 @@ class ChatRequest(msgspec.Struct, frozen=True):
     tool_choice: Any = None
     n: int | None = None
 
+    response_format: Any = None
+    min_p: Any = None
+    logit_bias: Any = None
+    presence_penalty: Any = None
+    frequency_penalty: Any = None
+    repetition_penalty: Any = None
+    min_tokens: Any = None
+    stop_token_ids: Any = None
+    allowed_token_ids: Any = None
+    bad_words: Any = None
+    ignore_eos: Any = None
+    structured_outputs: Any = None
+    chat_template: Any = None
+    chat_template_kwargs: Any = None
+    functions: Any = None
+    function_call: Any = None
+
     @property
     def turn(self) -> int:
         """How many assistant messages it holds: 0 asks for the first reply."""
@@ -85,6 +104,9 @@ class ChatRequest(msgspec.Struct, frozen=True):
     def bound(self) -> int | None:
         """The most tokens the reply may have, under either name."""
         return self.max_completion_tokens if self.max_completion_tokens is not None else self.max_tokens
+
+
+NOT_OFFERED = ChatRequest.__struct_fields__[ChatRequest.__struct_fields__.index("response_format") :]
 
 
 class ReplyCall(msgspec.Struct, frozen=True):

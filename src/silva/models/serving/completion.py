@@ -13,7 +13,9 @@ from typing import Any
 
 import msgspec
 
+from silva.models.failure import UNREADABLE
 from silva.models.serving.exchange import Refusal
+from silva.models.serving.offered import check_offered
 from silva.tree import Json
 
 _encode = msgspec.json.Encoder().encode
@@ -80,7 +82,6 @@ class CompletionRequest(msgspec.Struct, frozen=True):
         return [stop for stop in ([self.stop] if isinstance(self.stop, str) else self.stop or ()) if stop]
 
 
-_ONE = ("n", "best_of", "repetition_penalty")
 _OFF = CompletionRequest.__struct_fields__[CompletionRequest.__struct_fields__.index("n") :]
 
 _decode = msgspec.json.Decoder(CompletionRequest).decode
@@ -94,12 +95,9 @@ def read_completion(body: bytes) -> CompletionRequest:
     """
     try:
         request = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as fault:
+    except UNREADABLE as fault:
         raise Refusal(400, f"the request is not a completion: {fault}") from fault
-    for field in _OFF:
-        value = getattr(request, field)
-        if value and not (field in _ONE and value == 1) and value != {"type": "text"}:
-            raise Refusal(400, f"{field} is not offered here: leave it out")
+    check_offered(request, _OFF)
     if request.logprobs is not None and not 0 <= request.logprobs <= MOST_TOPS:
         raise Refusal(400, f"logprobs must lie in [0, {MOST_TOPS}]")
     if request.max_tokens is not None and request.max_tokens < 1:
