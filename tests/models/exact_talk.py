@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from silva.models.exact import Continuation, prompt_for
 from silva.models.exact.templated import TemplateRenderer
-from silva.tree import ImagePart, Message, TextPart, Tokens, Tool, added, tool_result, user
+from silva.tree import ImagePart, Message, TextPart, Tool, tool_result, user
 
 WEATHER = Tool(
     name="get_weather",
@@ -73,8 +73,9 @@ def marks_of_a_picture(renderer: TemplateRenderer) -> Counter[int]:
     return Counter({number: times for number, times in more.items() if renderer.vocabulary.text_of(number)})
 
 
-def talk_is_kept(renderer: TemplateRenderer, opening: tuple[Message, ...], data: st.DataObject, *, calls: int) -> None:
-    """A conversation of whatever is said and sampled: what the nodes hold is what the model saw, id for id.
+def ids_stay(renderer: TemplateRenderer, opening: tuple[Message, ...], data: st.DataObject, *, calls: int) -> None:
+    """A conversation of whatever is said and sampled: where it does not begin anew, the ids of before stay, only what
+    is new is tokenised, and each picture has its place once. What is added is told by `exact_oracle`.
 
     Args:
         renderer: of the model.
@@ -84,7 +85,6 @@ def talk_is_kept(renderer: TemplateRenderer, opening: tuple[Message, ...], data:
     """
     tools = data.draw(st.sampled_from([(), (WEATHER,)])) if renderer.syntax.calls else ()
     messages, known, covered = opening, None, 0
-    stored: list[int] = []
     marks = marks_of_a_picture(renderer)
     for _ in range(data.draw(st.integers(1, 4))):
         before = renderer.encoded
@@ -96,9 +96,6 @@ def talk_is_kept(renderer: TemplateRenderer, opening: tuple[Message, ...], data:
         new, shown = Counter(prompt.ids[prompt.kept :]), pictures(messages[covered if prompt.kept else 0 :])
         assert {number: new[number] for number in marks} == {number: marks[number] * shown for number in marks}
         sampled = data.draw(replies(renderer))
-        tokens, restart = added(stored, prompt.ids, Tokens(ids=sampled, sampled=len(sampled)))
-        stored = [*([] if restart else stored), *tokens.ids]
-        assert tuple(stored) == prompt.ids + sampled
         reply = renderer.parse(sampled, tools, name=str(len(prompt.ids))).message
         if len(reply.tool_calls) > calls:
             return

@@ -156,6 +156,21 @@ async def test_the_bound_the_stops_and_the_ends_reach_the_server(opened: Opened)
             assert (reply.finish_reason, reply.message.text) == ("length", "the ")
 
 
+async def test_a_reply_ended_by_a_stop_text_is_gone_on_from_with_that_text_in_its_ids(opened: Opened) -> None:
+    server, model = await opened("vllm", saying("Act now\nObs:", "sunny", ended=False))
+    sampling = Sampling(stop=("Obs:",))
+    reply = await model.complete(Request(messages=(user("x"),), sampling=sampling, session="s"))
+    assert (reply.message.text, reply.finish_reason) == ("Act now\n", "stop") and reply.tokens is not None
+    seen = reply.prompt_ids + reply.tokens.ids
+    again = await model.complete(
+        Request(messages=(user("x"), reply.message, user("rain")), sampling=sampling, session="s")
+    )
+    assert again.attributes == {} and sent(server)[-1] == again.prompt_ids
+    assert again.prompt_ids[: len(seen)] == seen
+    text = family("chatml").text(again.prompt_ids[len(seen) :])
+    assert text == "<|im_end|>\n<|im_start|>user\nrain<|im_end|>\n<|im_start|>assistant\n"
+
+
 def edit(**fields: Any) -> Spoil:
     """Changes fields of a vLLM reply: of its choice, or `usage`."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from exact_talk import WEATHER, said, talk_is_kept, words
+from exact_talk import WEATHER, ids_stay, said, words
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from trl_templates import model_folder, names, trl_renderer
@@ -146,12 +146,14 @@ def test_a_system_message_is_taken_or_refused_in_the_templates_words(name: str) 
 @templates
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
-def test_the_nodes_hold_what_the_model_saw_whatever_is_said_and_sampled(name: str, data: st.DataObject) -> None:
+def test_the_ids_of_before_stay_and_only_what_is_new_is_tokenised_whatever_is_said_and_sampled(
+    name: str, data: st.DataObject
+) -> None:
     renderer = trl_renderer(name)
     opening = (data.draw(said(renderer.takes_images)),)
     if name not in NO_SYSTEM and data.draw(st.booleans()):
         opening = (system(data.draw(words)), *opening)
-    talk_is_kept(renderer, opening, data, calls=1 if name.startswith(ONE_CALL) else 99)
+    ids_stay(renderer, opening, data, calls=1 if name.startswith(ONE_CALL) else 99)
 
 
 def spoken(message: Message, parts_only: bool) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 FIRST_PRIVATE, LAST_PRIVATE = 0xF0000, 0xFFFFD
 """Plane 15, where nobody has given a character a meaning."""
@@ -55,11 +55,20 @@ class Shield:
 
     def __init__(self, marks: Marks, strings: Iterable[str]) -> None:
         self._marks = marks
-        kept = [text for text in strings if text]
+        self._strings = [text for text in strings if text]
         self.breaker = ""
-        if any(marks.touches(text) for text in kept):
-            candidates = map(chr, range(FIRST_PRIVATE, LAST_PRIVATE))
-            self.breaker = next(letter for letter in candidates if not any(letter in text for text in kept))
+        if any(marks.touches(text) for text in self._strings):
+            self.breaker = self._nobodys(FIRST_PRIVATE)
+
+    @cached_property
+    def unwritten(self) -> str:
+        """A character that no string of the conversation has, hidden or not: put into a message, it shows where in the
+        rendered text that stands."""
+        return self._nobodys(ord(self.breaker) + 1 if self.breaker else FIRST_PRIVATE)
+
+    def _nobodys(self, first: int) -> str:
+        candidates = map(chr, range(first, LAST_PRIVATE))
+        return next(letter for letter in candidates if not any(letter in text for text in self._strings))
 
     def hide(self, text: str) -> str:
         """The text as the template may see it."""

@@ -10,9 +10,12 @@ a client or a template would write the sampled reply does not matter: its ids st
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
+
+import msgspec
 
 from silva.errors import UsageError
 from silva.models.exact.folder import ModelFolder
@@ -22,7 +25,7 @@ from silva.models.exact.shield import Shield
 from silva.models.exact.syntax import Syntax, syntax_of
 from silva.models.exact.template import RenderError, Template, strings
 from silva.models.exact.vocabulary import Vocabulary
-from silva.tree import ImagePart, Message, Tool, assistant, system, user
+from silva.tree import ImagePart, Message, ThinkingPart, Tool, assistant, system, user
 
 _PROBE = "qxzvk"
 """A word no template writes."""
@@ -36,7 +39,8 @@ class TemplateRenderer:
         options: variables for the template, such as `enable_thinking`.
         today: the date the template is told, the same as long as this lives.
         keep_history: go on from what the model saw even where the template would now write it otherwise; nothing
-            restarts, and the model sees more (thinking of earlier turns) than its template would show it.
+            restarts, and the model sees more (thinking of earlier turns) than its template would show it. Only where a
+            template does not show the end of the last reply it restarts still.
 
     Raises:
         MissingError: the package tokenizers is not installed.
@@ -99,16 +103,16 @@ class TemplateRenderer:
         asked = self._text(whole, tools, True, shield)
         said = self._text(walk_messages, tools, False, shield)
         cut = self._end_of_reply(said)
-        reason = self._rewritten(walk_messages, said, asked, cut, shield)
-        if reason and not self._keep_history:
-            return Restart(reason=reason)
-        if reason:
-            said, asked, cut = self._marked(walk_messages, new_messages, tools, shield)
-        reply = walk_messages[-1]
         closed = bool(seen_ids) and seen_ids[-1] in self.stop_ids
+        reason = self._rewritten(walk_messages, new_messages, tools, said, asked, shield)
+        tail: str | None = asked[cut:]
+        if reason:
+            tail = self._behind_reply(walk_messages, new_messages, tools, shield) if self._keep_history else None
+        if tail is None:
+            return Restart(reason=reason)
         if not closed:
-            cut = self._end_of_thinking(said, cut, reply, seen_ids)
-        ids = self._encode(asked[cut:], shield, first=False)
+            tail = self._rest_of_thinking(said[:cut], walk_messages[-1], seen_ids) + tail
+        ids = self._encode(tail, shield, first=False)
         if closed:
             ids = self._after_end(ids, seen_ids[-1], closes=cut < len(said))
         return Extension(ids=ids)
@@ -153,31 +157,54 @@ class TemplateRenderer:
                 f"how {self.name} writes tool calls is not known: send no tools, or use a chat backend that reads them"
             )
 
-    def _drops(self, reply: Message, asked: str, shield: Shield) -> bool:
-        thinking = shield.hide(reply.thinking).strip()
-        return bool(thinking) and thinking not in asked
-
-    def _rewritten(self, walk: Sequence[Message], said: str, asked: str, cut: int, shield: Shield) -> str:
+    def _rewritten(
+        self,
+        walk: Sequence[Message],
+        new: Sequence[Message],
+        tools: tuple[Tool, ...],
+        said: str,
+        asked: str,
+        shield: Shield,
+    ) -> str:
         """Why the text of the walk does not begin the new text, "" where it does."""
-        if self._drops(walk[-1], asked, shield):
-            return THINKING_DROPPED
+        if walk[-1].thinking.strip():
+            marked = [*walk[:-1], _thinking(walk[-1], shield.unwritten), *new]
+            if shield.unwritten not in self._text(marked, tools, True, shield):
+                return THINKING_DROPPED
+        cut = self._end_of_reply(said)
         # what closes a reply may be written otherwise once others follow it
         kept = said[:cut] if self._begins_with_end(asked[cut:]) else said
-        return "" if asked.startswith(kept) else self._why(walk, said, asked, shield)
+        return "" if asked.startswith(kept) else self._why(walk, new, tools, said, asked, shield)
 
-    def _marked(
+    def _behind_reply(
         self, walk: Sequence[Message], new: Sequence[Message], tools: tuple[Tool, ...], shield: Shield
-    ) -> tuple[str, str, int]:
-        """The new text with a word in the reply by which its end is found, however the walk before it is written."""
-        reply = assistant(_PROBE, *walk[-1].tool_calls)
-        asked = self._text([*walk[:-1], reply, *new], tools, True, shield)
-        words = asked.rfind(_PROBE) + len(_PROBE)
-        places = [place for mark in self._enders if (place := asked.find(mark, words)) >= 0]
-        cut = min(places, default=words)
-        return asked[: cut + 1], asked, cut
+    ) -> str | None:
+        """The new text behind the last reply's own words, however the walk before it is written; None where the
+        template does not show where they end. It is found by a character nobody wrote, in the words and in the call."""
+        probe = shield.unwritten
+        calls = walk[-1].tool_calls
+        if calls:  # many templates write no words beside a call
+            last = msgspec.structs.replace(calls[-1], arguments=json.dumps({probe: ""}, ensure_ascii=False))
+            calls = (*calls[:-1], last)
+        marked = [*walk[:-1], assistant(probe, *calls)]
+        said, asked = self._text(marked, tools, False, shield), self._text([*marked, *new], tools, True, shield)
+        _, found, behind = asked.rpartition(probe)
+        rest = said[said.rfind(probe) + 1 : self._end_of_reply(said)]
+        return behind[len(rest) :] if found and probe in said and behind.startswith(rest) else None
 
-    def _why(self, walk: Sequence[Message], said: str, asked: str, shield: Shield) -> str:
-        if any(self._drops(message, asked, shield) for message in walk):
+    def _why(
+        self,
+        walk: Sequence[Message],
+        new: Sequence[Message],
+        tools: tuple[Tool, ...],
+        said: str,
+        asked: str,
+        shield: Shield,
+    ) -> str:
+        probe = shield.unwritten
+        marked = [_thinking(message, probe) if message.thinking.strip() else message for message in walk]
+        shown = self._text(marked, tools, False, shield).count(probe)
+        if shown > self._text([*marked, *new], tools, True, shield).count(probe):
             return THINKING_DROPPED
         place = next((i for i, (one, other) in enumerate(zip(said, asked, strict=False)) if one != other), 0)
         think = self.syntax.think
@@ -206,15 +233,18 @@ class TemplateRenderer:
     def _begins_with_end(self, text: str) -> bool:
         return text.lstrip().startswith(self._enders)
 
-    def _end_of_thinking(self, said: str, cut: int, reply: Message, seen: Sequence[int]) -> int:
-        """The same for a reply that was cut while it thought: then what closes the thinking is added, too."""
+    def _rest_of_thinking(self, said: str, reply: Message, seen: Sequence[int]) -> str:
+        """What closes the thinking of a reply that was cut while it thought, "" for others. `said` ends with the
+        reply's own words as the template writes them."""
         controls, syntax = self.vocabulary.controls, self.syntax
         unthink = controls.get(syntax.unthink)
-        if unthink is None or reply.text or reply.tool_calls or not reply.thinking:
-            return cut
+        if unthink is None or reply.text or reply.tool_calls:
+            return ""
         last = next((number for number in reversed(seen) if number in (unthink, controls.get(syntax.think))), unthink)
-        words = said[:cut].rstrip()
-        return len(words) - len(syntax.unthink) if last != unthink and words.endswith(syntax.unthink) else cut
+        if last == unthink:
+            return ""
+        words = said.rstrip()
+        return said[len(words) - len(syntax.unthink) :] if words.endswith(syntax.unthink) else f"{syntax.unthink}\n\n"
 
     def _after_end(self, ids: tuple[int, ...], sampled: int, *, closes: bool) -> tuple[int, ...]:
         """What of a tail is left when an end mark was sampled: that one stands in the place of the template's."""
@@ -257,3 +287,9 @@ class TemplateRenderer:
             return False
         controls = self.vocabulary.controls
         return any(with_image.count(mark) > without.count(mark) for mark in controls)
+
+
+def _thinking(message: Message, words: str) -> Message:
+    """The same message with other thinking."""
+    others = tuple(part for part in message.parts if not isinstance(part, ThinkingPart))
+    return msgspec.structs.replace(message, parts=(ThinkingPart(text=words), *others))
