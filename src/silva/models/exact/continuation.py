@@ -14,11 +14,12 @@ from silva.tree import Message, Record, Tool
 
 class Continuation(Record, frozen=True, kw_only=True):
     """The ids a model has seen and sampled, and what they stand for: the messages as they are on the nodes (the last is
-    the sampled reply) and the tools in force."""
+    the sampled reply) and the tools in force; None where all that is known of these is that they are others than those
+    asked for now."""
 
     ids: tuple[int, ...]
     messages: tuple[Message, ...]
-    tools: tuple[Tool, ...] = ()
+    tools: tuple[Tool, ...] | None = ()
 
     @property
     def count(self) -> int:

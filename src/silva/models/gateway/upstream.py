@@ -108,4 +108,4 @@ class Upstream:
 
 def _continuation(request: Request, place: Place) -> Continuation:
     seen, said, same_tools = place.known()
-    return Continuation(ids=seen, messages=said, tools=request.tools if same_tools else ())
+    return Continuation(ids=seen, messages=said, tools=request.tools if same_tools else None)
