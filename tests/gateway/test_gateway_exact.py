@@ -1,5 +1,7 @@
-"""What the nodes hold is what the backend was sent and what it sampled, id for id, as the backend itself wrote it down:
-over families of templates, in vLLM's form and SGLang's, through branches, other tools and a gateway that is begun anew."""
+"""What the nodes hold is what the backend was sent and what it sampled, id for id, as the backend itself wrote it down.
+
+Over families of templates, in vLLM's form and SGLang's, through branches, other tools and a gateway begun anew.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,8 @@ PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
 
 class Recording:
-    """A server of token ids in a thread. `turns` holds what it was sent and what it sampled thereupon, in order; it says
-    its `texts` one after another, letter by letter where no mark is in them."""
+    """A server of token ids in a thread. `turns` holds what it was sent and what it sampled thereupon, in order; it
+    says its `texts` one after another, letter by letter where no mark is in them."""
 
     def __init__(self, name: str, kind: str) -> None:
         self.texts: list[str] = []

@@ -12,6 +12,7 @@ from silva.models.gateway.seen import SeenIds
 from silva.models.gateway.session import Rollout, Session
 from silva.models.model import Completion
 from silva.tree import (
+    InexactTokensError,
     Message,
     Node,
     Outcome,
@@ -44,17 +45,27 @@ class Program:
     def __init__(self, session: Session | None = None) -> None:
         self.session = session or new_session()
         self.nodes: dict[str, Node] = {}
-        self.written = 0
+        self.drawn: dict[str, tuple[int, ...]] = {}
+        """What the backend was sent for a turn and what it sampled, by the turn's node."""
         self.asked = 0
 
     def ask(
-        self, messages: list[Message], reply: Message, tools: tuple[Tool, ...] = (), *, ids: bool = False
+        self,
+        messages: list[Message],
+        reply: Message,
+        tools: tuple[Tool, ...] = (),
+        *,
+        ids: bool = False,
+        rewrites: bool = False,
+        tokens: Tokens | None = None,
     ) -> list[Node]:
         self.asked += 1
-        completion = Completion(message=reply, model="m", policy_version="v1")
+        completion = Completion(message=reply, model="m", policy_version="v1", tokens=tokens)
         if ids:
             place = self.session.match(messages, tools)
-            prompt = (*place.known()[0], 1000 + len(messages), 2000)
+            known = place.known()[0]
+            kept = known[1:] if rewrites else known  # as a template that writes the past otherwise now
+            prompt = (*kept, 1000 + len(messages), 2000)
             sampled = tuple(range(self.asked * 10, self.asked * 10 + 3))
             tokens = Tokens(ids=sampled, sampled=3, logprobs=(-0.1, -0.2, -0.3))
             completion = Completion(message=reply, model="m", policy_version="v1", tokens=tokens, prompt_ids=prompt)
@@ -66,6 +77,8 @@ class Program:
         for node in nodes:
             assert node.id not in self.nodes, "a node is written once"
             self.nodes[node.id] = node
+        if ids and completion.tokens is not None:
+            self.drawn[nodes[-1].id] = completion.prompt_ids + completion.tokens.ids
         return nodes
 
     @property
@@ -175,6 +188,22 @@ def test_a_backend_without_ids_leaves_nodes_that_say_so() -> None:
     assert nodes[-1].tokens is None and nodes[-1].attributes["tokens"] == "absent"
 
 
+def test_a_backend_that_says_only_what_it_drew_leaves_that_on_the_nodes_and_training_names_it() -> None:
+    program = Program()
+    drawn = Tokens(ids=(5, 6), sampled=2, logprobs=(-0.1, -0.2))
+    (_, turn) = program.ask([user("a")], assistant("1"), tokens=drawn)
+    assert turn.tokens == drawn and turn.attributes["tokens"] == "completion"
+    with pytest.raises(InexactTokensError, match="has no prompt ids: its backend returned only what it drew"):
+        token_walk(program.tree.walk(turn.id))
+    answer = program.session.answered("request 1")
+    assert answer is not None and (answer.completion.tokens, answer.completion.prompt_ids) == (drawn, ())
+    goes_on = [user("a"), assistant("1"), user("b")]
+    assert program.session.match(goes_on, ()).known() == ((), (), True), "what was seen is not known"
+    (_, later) = program.ask(goes_on, assistant("2"), ids=True)
+    assert later.attributes["tokens"] == "restart"
+    assert token_walk(program.tree.walk(later.id)).ids == (1003, 2000, 20, 21, 22)
+
+
 @st.composite
 def _calls(draw: st.DrawFn) -> list[tuple[int, int, str, bool]]:
     """Calls of a program: which earlier reply to go on from, how much of it to keep, what to add; or begin afresh."""
@@ -198,12 +227,11 @@ def test_whatever_a_program_asks_the_nodes_are_a_tree_that_holds_each_conversati
         before = [] if opens else conversations[source % len(conversations)][:keep]
         asked = [*before, user(word)]
         reply = assistant(f"r{len(conversations) % 3}")
-        nodes = program.ask(asked, reply, ids=True)
+        nodes = program.ask(asked, reply, ids=True, rewrites=program.asked % 5 == 4)
         conversations.append([*asked, reply])
         walk = program.tree.walk(nodes[-1].id)
         assert [node.message for node in walk] == [*asked, reply]
-        exact = token_walk(walk)
-        assert list(exact.ids) == seen_ids(walk), "ids along the walk are what the model saw"
+        assert token_walk(walk).ids == program.drawn[nodes[-1].id], "ids along the walk are what the model saw"
     index = program.session._index
     assert index.size == sum(entry.size for entry in index.entries.values())
     loaded = new_session()

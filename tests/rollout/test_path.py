@@ -1,5 +1,6 @@
 import asyncio
 
+import msgspec
 import pytest
 
 from silva.envs.protocol import Observation
@@ -142,6 +143,22 @@ async def test_a_turn_whose_backend_did_not_say_what_it_saw_is_marked_and_refuse
     for read in (token_walk, samples):
         with pytest.raises(InexactTokensError, match=rf"node {first.id[:12]} .*model m.* has no prompt ids"):
             read(memory.nodes[:2])
+
+
+async def test_a_turn_whose_backend_gave_no_ids_says_so_and_is_refused_for_that_reason():
+    memory = Memory()
+    path = path_on(memory)
+    path.observe(said("q"), 0.0)
+    path.act(Turn(message=assistant("a"), model="m"), 0.0)
+    await path.finish()
+    turn = memory.nodes[-1]
+    assert turn.tokens is None and turn.attributes["tokens"] == "absent"
+    unmarked = msgspec.structs.replace(turn, attributes={})  # as one that another program recorded
+    for read in (token_walk, samples):
+        with pytest.raises(InexactTokensError, match=r"model m\) has no token ids: its backend returned none"):
+            read(memory.nodes)
+        with pytest.raises(InexactTokensError, match=r"model m\) has no token ids: it was recorded without them"):
+            read([*memory.nodes[:-1], unmarked])
 
 
 @pytest.mark.parametrize("marked", [True, False])

@@ -30,13 +30,11 @@ from silva.tree import (
     Author,
     Message,
     Node,
-    Tokens,
     Tool,
     Usage,
-    added,
     node_id,
 )
-from silva.tree.exact import COMPLETION, RESTART, seen_after, seen_ids
+from silva.tree.exact import node_tokens, seen_after, seen_ids
 
 
 class Journal(Protocol):
@@ -133,7 +131,7 @@ class Path:
     def act(self, turn: Turn, started: float, *, hold: bool = False) -> None:
         """Add the policy's turn and send it, with what is pending, on its way to the journal; `hold` leaves it pending
         until `send`, for what must not be kept without it."""
-        tokens, attributes = _exact_tokens(turn, self._seen)
+        tokens, attributes = node_tokens(self._seen, turn.prompt_ids, turn.tokens)
         node = self._node(
             Author.POLICY,
             turn.message,
@@ -241,7 +239,7 @@ class Path:
         """Add a summary of the first `end` nodes as a branch behind them. It is durable on return, or, where what it
         stands behind is not yet, travels with the next turn."""
         behind = self.walk[end - 1]
-        tokens, told = _exact_tokens(turn, seen_ids(self.walk[:end]))
+        tokens, told = node_tokens(seen_ids(self.walk[:end]), turn.prompt_ids, turn.tokens)
         node = self._node(
             Author.SUMMARISER,
             turn.message,
@@ -335,21 +333,6 @@ class Path:
             started=time.time() if started is None else started,
             **fields,  # pyright: ignore[reportArgumentType]
         )
-
-
-def _exact_tokens(turn: Turn, seen: list[int] | None) -> tuple[Tokens | None, dict[str, object]]:
-    """The ids a turn adds behind those seen, so that ids along the walk concatenate to what the model saw.
-
-    Where a template rewrote earlier turns the prompt is no continuation; the node then holds the whole context and says
-    `restart`. Where the backend did not say what it saw, exactness is lost and the node says `completion`.
-    """
-    sampled = turn.tokens
-    if sampled is None:
-        return None, {}
-    if not turn.prompt_ids:
-        return sampled, {"tokens": COMPLETION}
-    tokens, restart = added(seen, turn.prompt_ids, sampled)
-    return tokens, {"tokens": RESTART} if restart else {}
 
 
 def _shown(node: Node) -> str:

@@ -19,7 +19,7 @@ import numpy as np
 
 from silva.train.sample import Action, Flags, Floats, Ids, Image, SampleError
 from silva.tree import Author, ImagePart, InexactTokensError, Node, Tokens
-from silva.tree.exact import COMPLETION, RESTART
+from silva.tree.exact import COMPLETION, NO_PROMPT, RESTART, lacking
 
 _SLACK = 1e-3
 """Above zero a log-probability may lie by rounding, no further; the bound the exact backends use too."""
@@ -119,7 +119,7 @@ class _Growing:
         tokens = node.tokens
         if tokens is None:
             if node.author is Author.POLICY:
-                raise InexactTokensError(f"{named(node)} has no token ids: its backend returned none")
+                raise InexactTokensError(f"{named(node)} has {lacking(node)}")
         elif tokens.ids:
             self._join(node, tokens)
         self._messages += 1
@@ -140,7 +140,7 @@ class _Growing:
         policy = node.author is Author.POLICY
         # What was said since must stand in the delta: a turn that holds only what it drew does not say what it saw.
         if policy and (kind == COMPLETION or (self._said and not glue)):
-            raise InexactTokensError(f"{named(node)} has no prompt ids: its backend returned only what it drew")
+            raise InexactTokensError(f"{named(node)} has {NO_PROMPT}")
         begin = len(self._start.ids) + len(self._ids)
         if self._waiting:
             self._place(node, tokens.ids[:glue] if policy else tokens.ids, begin)

@@ -23,6 +23,10 @@ COMPLETION = "completion"
 ABSENT = "absent"
 """Value of the attribute `tokens` on a node whose backend returned no ids."""
 
+NO_IDS = "no token ids: its backend returned none"
+UNRECORDED = "no token ids: it was recorded without them"
+NO_PROMPT = "no prompt ids: its backend returned only what it drew"
+
 
 class InexactTokensError(ValueError):
     """A walk whose ids are not known from end to end; the message names the node, its model and why."""
@@ -50,6 +54,31 @@ def added(seen: Sequence[int] | None, prompt: tuple[int, ...], sampled: Tokens) 
     restart = seen is None or len(prompt) < len(seen) or tuple(seen) != prompt[: len(seen)]
     glue = prompt if restart or seen is None else prompt[len(seen) :]
     return Tokens(ids=glue + sampled.ids, sampled=sampled.sampled, logprobs=sampled.logprobs), restart
+
+
+def node_tokens(
+    seen: Sequence[int] | None, prompt: tuple[int, ...], sampled: Tokens | None
+) -> tuple[Tokens | None, dict[str, str]]:
+    """The ids a sampled node holds, and the attribute that says where they are no plain continuation of those before.
+
+    Args:
+        seen: as in `added`; not looked at where there is no `prompt`.
+        prompt: the ids the model was given, () where its backend did not say.
+        sampled: the ids it drew, None where its backend did not say.
+    """
+    if sampled is None:
+        return None, {"tokens": ABSENT}
+    if not prompt:
+        return sampled, {"tokens": COMPLETION}
+    tokens, restart = added(seen, prompt, sampled)
+    return tokens, {"tokens": RESTART} if restart else {}
+
+
+def lacking(node: Node) -> str:
+    """What of its ids a sampled node lacks, and why; "" where it holds what the model saw and drew."""
+    if node.tokens is None:
+        return NO_IDS if node.attributes.get("tokens") == ABSENT else UNRECORDED
+    return NO_PROMPT if node.attributes.get("tokens") == COMPLETION else ""
 
 
 def seen_ids(walk: Iterable[Node]) -> list[int] | None:
@@ -92,10 +121,10 @@ def token_walk(walk: Sequence[Node]) -> TokenWalk:
         tokens = node.tokens
         if tokens is None:
             if node.author is Author.POLICY:
-                raise InexactTokensError(f"{_named(node)} has no token ids: its backend returned none")
+                raise InexactTokensError(f"{_named(node)} has {lacking(node)}")
             continue
         if node.attributes.get("tokens") == COMPLETION:
-            raise InexactTokensError(f"{_named(node)} has no prompt ids: its backend returned only what it drew")
+            raise InexactTokensError(f"{_named(node)} has {NO_PROMPT}")
         if tokens.sampled and not tokens.logprobs:
             raise InexactTokensError(f"{_named(node)} has no log-probabilities: its backend returned none")
         glue = len(tokens.ids) - tokens.sampled

@@ -29,13 +29,12 @@ from silva.tree import (
     Tokens,
     Tool,
     Trajectory,
-    added,
     node_id,
     slot,
     trajectory_id,
     tree_id,
 )
-from silva.tree.exact import ABSENT, RESTART
+from silva.tree.exact import node_tokens
 
 MOST_REMEMBERED = 1024
 """Answers a session can find again: for requests that are repeated, or go on from a response by its name."""
@@ -359,12 +358,9 @@ class Session:
         return place, made
 
     def _tokens(self, entry: Entry | None, completion: Completion) -> tuple[Tokens | None, dict[str, Any]]:
-        sampled = completion.tokens
-        if sampled is None or not completion.prompt_ids:
-            return None, {"tokens": ABSENT}
-        seen = () if entry is None else self._index.seen(entry)[0]
-        tokens, restart = added(seen, completion.prompt_ids, sampled)
-        return tokens, {"tokens": RESTART} if restart else {}
+        prompt = completion.prompt_ids
+        seen = () if entry is None or not prompt else self._index.seen(entry)[0]
+        return node_tokens(seen, prompt, completion.tokens)
 
     def _restored(self, entry: Entry) -> Completion:
         """A completion as it was, put together from its node."""
