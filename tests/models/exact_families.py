@@ -50,13 +50,20 @@ def write_folder(
     plain: tuple[str, ...] = (),
     end: str = "",
     begin: str = "",
-    sentencepiece: bool = False,
+    sentencepiece: str = "",
+    bytes_added: bool = False,
 ) -> Path:
-    """Write a model's folder: byte-level words, or as SentencePiece cuts them (a space is put before the first)."""
-    tokenizer = Tokenizer(models.BPE(byte_fallback=sentencepiece, unk_token="<unk>" if sentencepiece else None))
+    """Write a model's folder: byte-level words, or as SentencePiece cuts them. Then a space is put before the `first`
+    word, before what stands behind each mark, too (`always`), or so by the normaliser, as in the folders of Llama 2 and
+    the older Mistrals (`prepend`). `bytes_added`: its bytes are among the added tokens."""
+    fallback = bool(sentencepiece)
+    tokenizer = Tokenizer(models.BPE(byte_fallback=fallback, unk_token="<unk>" if fallback else None))
     if sentencepiece:
-        tokenizer.normalizer = normalizers.Replace(" ", "▁")
-        tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+        if sentencepiece == "prepend":
+            tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+        else:
+            tokenizer.normalizer = normalizers.Replace(" ", "▁")
+            tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=sentencepiece, split=False)
         tokenizer.decoder = decoders.Sequence(
             [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
         )
@@ -71,7 +78,10 @@ def write_folder(
     tokenizer.add_special_tokens([AddedToken(mark, normalized=False, special=True) for mark in special])
     tokenizer.add_tokens([AddedToken(mark, normalized=False, special=False) for mark in plain])
     folder.mkdir(parents=True, exist_ok=True)
-    tokenizer.save(str(folder / "tokenizer.json"))
+    written = json.loads(tokenizer.to_str())
+    if not bytes_added:
+        written["added_tokens"] = [each for each in written["added_tokens"] if not each["content"].startswith("<0x")]
+    (folder / "tokenizer.json").write_text(json.dumps(written), encoding="utf-8")
     (folder / "chat_template.jinja").write_text(template, encoding="utf-8")
     named = {"eos_token": end, "bos_token": begin}
     (folder / "tokenizer_config.json").write_text(json.dumps({key: text for key, text in named.items() if text}))
@@ -100,10 +110,18 @@ def family(name: str, **options: bool) -> TemplateRenderer:
 
 
 @cache
-def plain_family(sentencepiece: bool) -> TemplateRenderer:
+def plain_family(sentencepiece: str) -> TemplateRenderer:
     """A renderer whose template has no marks."""
     template = (TEMPLATES / "plain.jinja").read_text(encoding="utf-8")
     folder = Path(_KEPT.name) / f"plain-{sentencepiece}"
     renderer = open_renderer(write_folder(folder, template, ("<eos>",), (), "<eos>", "", sentencepiece))
     assert isinstance(renderer, TemplateRenderer)
     return renderer
+
+
+@cache
+def llama2_folder(sentencepiece: str, bytes_added: bool = False) -> Path:
+    """The folder of a family whose words stand between marks that are words themselves, `[INST]` and `[/INST]`."""
+    template = (TEMPLATES / "llama2.jinja").read_text(encoding="utf-8")
+    folder = Path(_KEPT.name) / f"llama2-{sentencepiece}-{bytes_added}"
+    return write_folder(folder, template, ("<s>", "</s>"), (), "</s>", "<s>", sentencepiece, bytes_added)

@@ -196,8 +196,8 @@ def test_what_follows_the_end_mark_is_added_once() -> None:
         assert seen + found.ids == renderer.render((*walk, user("x")))
 
 
-@pytest.mark.parametrize("sentencepiece", [False, True])
-def test_words_that_would_melt_together_over_a_border_do_not(sentencepiece: bool) -> None:
+@pytest.mark.parametrize("sentencepiece", ["", "first", "always", "prepend"])
+def test_words_that_would_melt_together_over_a_border_do_not(sentencepiece: str) -> None:
     renderer = plain_family(sentencepiece)
     walk = (user("Hi"), assistant("the wea"))
     prompt = renderer.render(walk[:1])

@@ -4,7 +4,8 @@
     ids ─▶ decode ─▶ text                 before it, so that a tail is cut as it is within the whole
 
 An *anchor*, a token of our own that no text holds, stands before what is not the beginning: tokenizers of the
-SentencePiece kind put a space before the first word and take it away again.
+SentencePiece kind put a space before the first word and take it away again. Some put one behind every mark as well, and
+so behind the anchor; the head of a tail, up to its first mark, is then read by one that does not.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 INSTALL = "pip install 'silva[exact]'"
 ANCHOR = "\U000ffffe\U000ffffd"
 _MARK = re.compile(r"\s*[<\[]\S.*[>\]]\s*", re.DOTALL)
+_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 
 
 class Vocabulary:
@@ -43,14 +45,20 @@ class Vocabulary:
     def __init__(self, text: str, name: str) -> None:
         try:
             data: dict[str, Any] = json.loads(text)
-            added: list[dict[str, Any]] = data.get("added_tokens") or []
+            added = _added(data)
             self.controls: dict[str, int] = {
                 token["content"]: token["id"]
                 for token in added
                 if token.get("special") or _MARK.fullmatch(token["content"])
             }
+            if added != (data.get("added_tokens") or []):
+                data["added_tokens"] = added
+                text = json.dumps(data)
             self._tokenizer = _open(text)
-            self._plain = _open(json.dumps(_without(data, set(self.controls))))
+            plain = _without(data, set(self.controls))
+            self._plain = _open(json.dumps(plain))
+            inner = _unspaced(plain)
+            self._inner = self._plain if inner == plain else _open(json.dumps(inner))
         except (KeyError, TypeError, AttributeError, ValueError) as fault:
             raise UsageError(f"model folder {name}: tokenizer.json cannot be used: {fault}") from fault
         self._texts = {number: mark for mark, number in self.controls.items()}
@@ -82,7 +90,7 @@ class Vocabulary:
             if breaker and breaker in text:
                 ids = self._encode_shielded(text, first, breaker)
             else:
-                ids = _ids(self._tokenizer, text, first)
+                ids = _ids(self._tokenizer, text, first) if first else self._encode_within(text)
         except (UnicodeEncodeError, TypeError) as fault:
             raise ValueError("a text holds half a surrogate pair") from fault
         self.encoded += len(ids)
@@ -95,6 +103,16 @@ class Vocabulary:
         kept = [number for number in ids if number != self._anchor]
         return self._tokenizer.decode([self._anchor, *kept], skip_special_tokens=False).removeprefix(ANCHOR)
 
+    def _encode_within(self, text: str) -> list[int]:
+        """The ids of a text that goes on from words: no space that is not its own comes before its head."""
+        if self._inner is self._plain or not text:
+            return _ids(self._tokenizer, text, False)
+        encoding = self._tokenizer.encode(ANCHOR + text, add_special_tokens=False)
+        ids = encoding.ids[1:]
+        place = next((place for place, number in enumerate(ids) if number in self._texts), len(ids))
+        head = text if place == len(ids) else text[: encoding.offsets[place + 1][0] - len(ANCHOR)]
+        return _ids(self._inner, head, False) + ids[place:]
+
     def _encode_shielded(self, text: str, first: bool, breaker: str) -> list[int]:
         encoding = self._tokenizer.encode(text if first else ANCHOR + text, add_special_tokens=False)
         shift = 0 if first else len(ANCHOR)
@@ -102,21 +120,22 @@ class Vocabulary:
         start = 0
         for number, (begin, end) in zip(encoding.ids, encoding.offsets, strict=True):
             if number in self._texts:
-                ids += self._encode_plain(text[start : begin - shift].replace(breaker, ""), first and start == 0)
+                ids += self._encode_plain(text[start : begin - shift].replace(breaker, ""), first, head=not start)
                 ids.append(number)
                 start = end - shift
-        return ids + self._encode_plain(text[start:].replace(breaker, ""), first and start == 0)
+        return ids + self._encode_plain(text[start:].replace(breaker, ""), first, head=not start)
 
-    def _encode_plain(self, text: str, first: bool) -> list[int]:
+    def _encode_plain(self, text: str, first: bool, *, head: bool) -> list[int]:
+        """The ids of words behind a mark, or of the `head` of all."""
         if not text:
             return []
-        ids = _ids(self._plain, text, first)
+        tokenizer = self._inner if head and not first else self._plain
+        ids = _ids(tokenizer, text, first and head)
         if self._unwanted.isdisjoint(ids):
             return ids
         # the model's own vocabulary has the mark as a word: one character at a time cannot make it
-        return [
-            number for place, letter in enumerate(text) for number in _ids(self._plain, letter, first and not place)
-        ]
+        ids = _ids(tokenizer, text[0], first and head)
+        return ids + [number for letter in text[1:] for number in _ids(self._inner, letter, False)]
 
 
 def _ids(tokenizer: Tokenizer, text: str, first: bool) -> list[int]:
@@ -140,6 +159,36 @@ def _open(text: str) -> Tokenizer:
     tokenizer.no_padding()
     tokenizer.add_special_tokens([AddedToken(ANCHOR, normalized=False, special=True)])
     return tokenizer
+
+
+def _added(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """The added tokens of a tokenizer; not those that stand for its bytes, which its model has anyhow."""
+    added: list[dict[str, Any]] = data.get("added_tokens") or []
+    model: Any = data.get("model") or {}
+    if not model.get("byte_fallback"):
+        return added
+    return [token for token in added if not (_BYTE.fullmatch(token["content"]) and token["content"] in model["vocab"])]
+
+
+def _unspaced(data: dict[str, Any]) -> dict[str, Any]:
+    """The same tokenizer, which puts no space before words."""
+    normalizer, splitter = data.get("normalizer"), data.get("pre_tokenizer")
+    return {**data, "normalizer": _unspaced_step(normalizer), "pre_tokenizer": _unspaced_step(splitter)}
+
+
+def _unspaced_step(step: Any) -> Any:
+    if not isinstance(step, dict):
+        return step
+    kind: Any = step.get("type")
+    if kind == "Prepend":
+        return None
+    if kind == "Sequence":
+        name = "normalizers" if "normalizers" in step else "pretokenizers"
+        steps = [_unspaced_step(each) for each in step.get(name) or []]
+        return {**step, name: [each for each in steps if each is not None]}
+    if kind == "Metaspace" and step.get("prepend_scheme", "always") == "always":
+        return {**step, "prepend_scheme": "never", "add_prefix_space": False}
+    return {**step, "add_prefix_space": False} if kind == "ByteLevel" and step.get("add_prefix_space") else step
 
 
 def _without(data: dict[str, Any], controls: Iterable[str]) -> dict[str, Any]:
