@@ -16,6 +16,7 @@ from silva.models.exact import (
     Continuation,
     Extension,
     RenderError,
+    open_renderer,
     prompt_for,
 )
 from silva.models.exact.templated import TemplateRenderer
@@ -131,6 +132,27 @@ def test_the_lists_name_templates_that_are_there() -> None:
 def test_a_conversation_goes_on_from_its_ids_or_says_why_it_does_not(name: str) -> None:
     found = [outcome(trl_renderer(name), tools, replies) for tools, replies in CONVERSATIONS]
     assert " ".join(found) == OTHERWISE.get(name, EXACT)
+
+
+@templates
+def test_with_history_kept_what_is_new_is_added_once_and_nothing_old_is(name: str) -> None:
+    renderer = open_renderer(model_folder(name), keep_history=True)
+    assert isinstance(renderer, TemplateRenderer)
+    for tools, replies in CONVERSATIONS:
+        if tools and not renderer.syntax.calls:
+            continue
+        walk: tuple[Message, ...] = (user("Hi, how is the weather?"),)
+        prompt = prompt_for(renderer, walk, tools, None)
+        for reply, following in replies:
+            walk = (*walk, reply)
+            seen = prompt.ids + sampled(renderer, prompt.ids, walk, tools)
+            known = Continuation(ids=seen, messages=walk, tools=tools)
+            old = [message.text for message in walk if message.text]
+            walk = (*walk, following)
+            prompt = prompt_for(renderer, walk, tools, known)
+            added = renderer.text(prompt.ids[len(seen) :])
+            assert prompt.restart == "" and prompt.ids[: len(seen)] == seen
+            assert added.count(following.text) == 1 and not any(text in added for text in old), added
 
 
 @templates
