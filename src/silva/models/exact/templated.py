@@ -4,8 +4,9 @@
     walk + new ─▶ template ─▶ asked ──┤
                                       └─ it does not: the template rewrites what the model saw ─▶ Restart
 
-Text is rendered twice a turn, which is cheap; tokenised is the tail alone. The template is compared with itself, so how
-a client or a template would write the sampled reply does not matter: its ids stay as sampled.
+Text is rendered twice a turn, behind a reply that thought a third time, which is cheap; tokenised is the tail alone.
+The template is compared with itself, so how a client or a template would write the sampled reply does not matter: its
+ids stay as sampled.
 """
 
 from __future__ import annotations
