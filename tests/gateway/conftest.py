@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 import requests
 
 from silva.lake import Lake
+from silva.models.gateway import keeper as keeper_module
 from silva.models.gateway.app import GatewayApp
 from silva.models.gateway.config import GatewayConfig
 from silva.models.gateway.gateway import Gateway
@@ -116,3 +119,20 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Serving]]:
     yield start
     for each in running:
         each.stop()
+
+
+@pytest.fixture
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bool]]:
+    """`full["is"] = True`: from now on the journal's disk is full."""
+    full = {"is": False}
+    really = os.fdatasync
+
+    def fdatasync(descriptor: int) -> None:
+        if full["is"]:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        really(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    monkeypatch.setattr(keeper_module, "PATIENCE", 0.0)
+    yield full
+    full["is"] = False

@@ -225,7 +225,7 @@ async def test_why_it_stopped_is_told(opened, streaming, finish, attributes) -> 
         (400, "malformed", "messages: wrong", "refused", 1),
         (400, "context_length", "210000 tokens > 200000 maximum", "context_length", 1),
         (403, "forbidden", "no", "auth", 1),
-        (404, "not_found", "no model", "refused", 1),
+        (404, "not_found", "no model", "missing", 1),
         (429, "rate_limit", "slowly", "rate_limit", 4),
         (500, "upstream", "oh", "server", 4),
         (529, "overloaded", "Overloaded", "server", 4),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -225,23 +223,6 @@ def test_garbage_is_told_to_the_breaker_and_another_backend_is_tried(
     first = next(iter(gateway.gateway.route("scripted").router.fleet.states()))
     assert first.served == 1 and first.breaker.phase == "open"
     assert len(gateway.nodes()) == 2
-
-
-@pytest.fixture
-def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bool]]:
-    """`full["is"] = True`: from now on the journal's disk is full."""
-    full = {"is": False}
-    really = os.fdatasync
-
-    def fdatasync(descriptor: int) -> None:
-        if full["is"]:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        really(descriptor)
-
-    monkeypatch.setattr(os, "fdatasync", fdatasync)
-    monkeypatch.setattr(keeper_module, "PATIENCE", 0.0)
-    yield full
-    full["is"] = False
 
 
 @each_dialect

@@ -2,99 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
-import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from under_load import Load, completed, generated, versions_kept
+from under_load import Load, versions_kept
+from versioned_model import Versioned
 
-from silva.models.serving import ChatApp, ChatRequest, Exchange, Refusal, ServerThread
-from silva.models.serving.chat import ChatReply
-
-_numbers = itertools.count()
-
-BUILD = "vllm-0.32-tp1-7f2c"
-
-
-class Versioned(ChatApp):
-    """A model that says which version answers. Its weights can be changed in place, while nothing is in flight; or it
-    holds adapters beside them, as vLLM's and SGLang's routes have it. `tells`: it says which version answers, as
-    Silva's servers do; else its fingerprint is that of its build, which stays."""
-
-    def __init__(self, tells: bool) -> None:
-        super().__init__("scripted")
-        self.version = "v0"
-        self.tells = tells
-        self.adapters: set[str] = set()
-        self.in_flight = 0
-
-    async def chat(self, request: ChatRequest, exchange: Exchange) -> None:
-        version = self.version
-        text = await self._said(version)
-        reply = ChatReply(text=text, fingerprint=version if self.tells else None)
-        if not request.stream:
-            await exchange.send(200, built(reply.encode(request)))
-            return
-        await exchange.begin_events()
-        for event in reply.events(request, iter((text[:3], text[3:]))):
-            await exchange.event(built(event))
-        await exchange.end()
-
-    async def elsewhere(self, path: str, method: str, exchange: Exchange) -> None:
-        if path == "/health":
-            await exchange.send(200, b"")
-            return
-        body = json.loads(await exchange.body())
-        if path in ("/v1/load_lora_adapter", "/load_lora_adapter"):
-            if body["lora_name"] in self.adapters:
-                raise Refusal(400, "the adapter is already loaded")
-            self.adapters.add(body["lora_name"])
-            await exchange.send(200, b"{}")
-        elif path == "/v1/completions":
-            await self._completed(body, exchange)
-        elif path == "/generate":
-            await self._generated(body, exchange)
-        else:
-            raise Refusal(404, path)
-
-    async def _completed(self, body: dict[str, Any], exchange: Exchange) -> None:
-        if body["model"] not in {*self.adapters, self.model}:
-            raise Refusal(404, "no such model")
-        version = body["model"] if body["model"] in self.adapters else self.version
-        text = await self._said(version)
-        said = completed(body, text, f"digest-of-{version}" if self.tells else BUILD)
-        await self._send(body, said, exchange)
-
-    async def _generated(self, body: dict[str, Any], exchange: Exchange) -> None:
-        asked = body.get("lora_path")
-        if asked is not None and asked not in self.adapters:
-            raise Refusal(400, f"the adapter {asked} is not loaded")
-        version = asked or self.version
-        said = generated(body, await self._said(version), self.version if self.tells else "default")
-        await self._send(body, said, exchange)
-
-    async def _send(self, body: dict[str, Any], said: dict[str, Any], exchange: Exchange) -> None:
-        if not body.get("stream"):
-            await exchange.send(200, json.dumps(said).encode())
-            return
-        await exchange.begin_events()
-        await exchange.event(f"data: {json.dumps(said)}\n\ndata: [DONE]\n\n".encode())
-        await exchange.end()
-
-    async def _said(self, version: str) -> str:
-        self.in_flight += 1
-        await asyncio.sleep(0.01)
-        self.in_flight -= 1
-        return f"{version} says {next(_numbers)}"
-
-
-def built(data: bytes) -> bytes:
-    """A reply that tells no version, with the fingerprint of a build."""
-    return data.replace(b'"system_fingerprint":null', f'"system_fingerprint":"{BUILD}"'.encode())
+from silva.models.serving import ServerThread
 
 
 @pytest.fixture

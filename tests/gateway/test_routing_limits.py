@@ -200,7 +200,7 @@ def test_when_all_fails_retries_are_bounded_by_the_ratio() -> None:
 
 
 def test_what_is_tried_again_where() -> None:
-    for kind in ("unreachable", "timeout", "server", "garbage", "auth"):
+    for kind in ("unreachable", "timeout", "server", "garbage", "auth", "missing", "quota"):
         assert where(error(kind, transient=True)) == where(error(kind)) == "elsewhere"
     assert where(error("rate_limit", transient=True)) == "anywhere"
     assert where(error("refused", transient=True)) == "anywhere"

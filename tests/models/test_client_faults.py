@@ -38,8 +38,9 @@ async def test_unreachable_says_where_and_what_to_do() -> None:
     [
         (400, "refused", 1),
         (401, "auth", 1),
+        (402, "quota", 1),
         (403, "auth", 1),
-        (404, "refused", 1),
+        (404, "missing", 1),
         (422, "refused", 1),
         (408, "refused", 4),
         (409, "refused", 4),
@@ -72,7 +73,7 @@ async def test_retry_after_beyond_the_deadline_gives_up_at_once(failing) -> None
 
 async def test_a_spent_quota_is_not_a_rate_limit(failing) -> None:
     room = failing(kind="status", status=429, message="You exceeded your current quota, check your billing")
-    assert (await failure(room.client)).kind == "refused"
+    assert (await failure(room.client)).kind == "quota"
     assert room.server.requests == 1
 
 
@@ -145,7 +146,7 @@ async def test_an_unknown_model_name_is_refused_with_the_servers_words(room) -> 
     opened = room(Script(otherwise=Answer(text="x")))
     async with Client(Endpoint(url=opened.server.url, model="gpt-99", api_key_env="")) as client:
         error = await failure(client)
-    assert error.kind == "refused" and "'gpt-99'" in str(error) and "check the url and the model name" in str(error)
+    assert error.kind == "missing" and "'gpt-99'" in str(error) and "check the url and the model name" in str(error)
 
 
 async def test_arguments_that_are_not_json_pass_through_as_data(room) -> None:

@@ -26,6 +26,10 @@ _CONTEXT = re.compile(
     r"context.length|context.window|maximum.context|max_model_len|prompt is too long|too many (input )?tokens", re.I
 )
 _QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.I)
+_CREDIT = re.compile(r"credit balance is too low", re.I)
+"""Anthropic says so with status 400."""
+_NO_ADAPTER = re.compile(r"lora adapters? .{0,300}not loaded", re.I)
+"""SGLang says so with status 400."""
 _TAGS = re.compile(r"<[^>]*>")
 
 
@@ -67,14 +71,17 @@ class Failures:
             return self.make("context_length", what, "shorten the conversation or use a model of longer context")
         if status in (401, 403):
             return self.make("auth", what, self._key_hint())
-        if status == 404:
-            return self.make("refused", what, "check the url and the model name")
-        if status == 429 and not (_QUOTA.search(code) or _QUOTA.search(message)):
+        if status == 404 or (status == 400 and (code == "model_not_found" or _NO_ADAPTER.search(message))):
+            return self.make("missing", what, "check the url and the model name")
+        spent = _QUOTA.search(code) or _QUOTA.search(message) if status == 429 else _CREDIT.search(message)
+        if status == 402 or (status in (400, 429) and spent):
+            return self.make("quota", what, "pay for more, or use another key")
+        if status == 429:
             return self.make("rate_limit", what, "lower --pool or wait", transient=True, retry_after=retry_after)
         if status >= 500:
             transient = status in TRANSIENT_STATUS
             return self.make("server", what, "look at the server's log", transient=transient, retry_after=retry_after)
-        if status in TRANSIENT_STATUS and status != 429:
+        if status in TRANSIENT_STATUS:
             return self.make("refused", what, "try again later", transient=True, retry_after=retry_after)
         return self.make("refused", what, "correct the request or the model's settings")
 

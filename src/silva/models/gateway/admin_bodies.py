@@ -60,7 +60,7 @@ class Swap(Section):
 
     `adapter`: a LoRA folder the backends can see, loaded under the version's name where they hold several at once; ""
     where the version is there already (pause, load it yourself, resume). `drain_seconds`: how long requests in flight
-    may take to finish.
+    may take to finish, where there is no adapter; after that the swap is given up (504) and the old version serves on.
     """
 
     version: str = Name

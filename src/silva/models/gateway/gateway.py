@@ -283,13 +283,14 @@ class Gateway:
         """Serve another policy version; see `RouteState.swap`. It is noted in the lake.
 
         Raises:
-            Problem: there is no such model, a backend cannot load it, or the lake cannot keep the note.
+            Problem: there is no such model, or the swap failed.
         """
         route = self.route(model)
-        shown = await route.swap(version, adapter, drain_seconds)
-        record = record_of(route.name, Swapped(version=version, adapter=adapter))
-        await self._write([record], f"the swap of {route.name} to {version}")
-        return shown
+
+        async def note(swapped: Swapped, what: str) -> None:
+            await self._write([record_of(route.name, swapped)], what)
+
+        return await route.swap(version, adapter, drain_seconds, note)
 
     @property
     def sessions(self) -> list[Session]:

@@ -28,6 +28,8 @@ _OF_MODEL = {
     "server": "upstream",
     "refused": "malformed",
     "auth": "upstream",
+    "missing": "upstream",
+    "quota": "upstream",
     "garbage": "upstream",
     "context_length": "context_length",
 }
@@ -54,6 +56,6 @@ class Problem(Exception):
 
 
 def of_model(error: ModelError) -> Problem:
-    """The problem a client is told when no backend could answer: a backend's key that is refused is the gateway's
-    affair, not the client's."""
+    """The problem a client is told when no backend could answer: that a backend refuses the key, is out of quota or has
+    not the model it was configured with is the gateway's affair, not the client's."""
     return Problem(_OF_MODEL[error.kind], str(error), retry_after=error.retry_after)

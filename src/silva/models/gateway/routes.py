@@ -6,13 +6,15 @@ name asked for ─▶ Routes.find ─▶ RouteState ─▶ router.lease ─▶ U
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from difflib import get_close_matches
 from typing import Any
 
 import msgspec
 
-from silva.errors import UsageError
+from silva.errors import UnreachableError, UsageError
+from silva.models.errors import ModelError
 from silva.models.exact import Renderer, RenderError, open_renderer
 from silva.models.exact.source import LOCAL
 from silva.models.gateway.config import GatewayConfig, Limits, LocalBackends, Route
@@ -27,6 +29,8 @@ from silva.models.held import Held
 from silva.tree import Json, Message, Tool, Usage
 
 ANY = "*"
+Note = Callable[[Swapped, str], Awaitable[None]]
+"""Keeps what a route was swapped to; raises a `Problem` whose message begins with these words where it cannot."""
 NEARLY = 0.9
 """Waiting in line takes something of a request's time; what is left of it counts as all from this share on."""
 
@@ -55,6 +59,7 @@ class RouteState:
         self._upstreams: dict[tuple[str, str, str], Upstream] = {}
         self._retired: dict[Upstream, asyncio.Task[None]] = {}
         self.versions = Versions()
+        self._changing = ""
         self.provided: list[Backend] = []
         """Backends that somebody else provides, in place of those configured."""
         self._stack = AsyncExitStack()
@@ -105,6 +110,14 @@ class RouteState:
             self._retire_others(held)
             self._upstreams[key] = known
         return known
+
+    def lost(self, upstream: Upstream, error: ModelError) -> bool:
+        """Whether a backend that failed like this lacks the adapter it had loaded: it was started anew, say. The next
+        `upstream` has it loaded again."""
+        if error.kind != "missing" or not upstream.version:
+            return False
+        self.versions.forget(upstream.backend)
+        return True
 
     def forget(self, session: str) -> None:
         """Let go of what backends' clients keep of a session."""
@@ -160,32 +173,64 @@ class RouteState:
         """Requests are served again."""
         self.router.resume()
 
-    async def swap(self, version: str, adapter: str, drain_seconds: float) -> Json:
+    async def swap(self, version: str, adapter: str, drain_seconds: float, note: Note) -> Json:
         """Serve another policy version from now on.
 
-        With an adapter, every backend loads it under the version's name first, while the old version goes on; then the
-        default changes in one step: later requests ask for the new one, those in flight end on theirs. Without one the
-        route is paused and drained, and the name changes: what serves it was changed by the caller.
+        With an adapter, every backend that is up loads it under the version's name first, while the old version goes
+        on; then the default changes in one step: later requests ask for the new one, those in flight end on theirs.
+        Without one the route is paused and drained, and the name changes: what serves it was changed by the caller; a
+        version that backends were given as an adapter before is served as that again.
+
+        Args:
+            version: its name.
+            adapter: its folder, or "".
+            drain_seconds: how long what is in flight may take to end before a change without an adapter is given up.
+            note: keeps what was swapped to; told also how to begin the sentence that it cannot.
 
         Raises:
-            Problem: a backend cannot load it; the old version stays.
+            Problem: a backend cannot load it, the name is another adapter's, it is being changed already, what is in
+                flight took too long: the old version stays. Or it cannot be noted, and which version is served then.
         """
-        swapped = Swapped(version=version, adapter=adapter)
+        if self._changing:
+            what = f"model {self.name} is being changed to {self._changing} already"
+            raise Problem("conflict", f"{what}: wait for that to end")
+        self._changing = version
         try:
-            if adapter:
-                states = self.router.fleet.states()
-                await asyncio.gather(*(self.versions.load(state.backend, swapped) for state in states))
-                self.versions.hold(swapped)
-                self.router.switch(version)
-            else:
-                await self.router.swap(_nothing, version, drain_seconds=drain_seconds)
+            await self._swap(version, adapter or self.versions.folder(version), drain_seconds, note)
+            await self.versions.tidy(self.router.fleet.states(), self._is_busy)
         except UsageError as error:
             raise Problem("conflict", str(error)) from error
+        except UnreachableError as error:
+            raise Problem("timeout", str(error)) from error
+        finally:
+            self._changing = ""
         return self.snapshot()
+
+    async def _swap(self, version: str, adapter: str, drain_seconds: float, note: Note) -> None:
+        swapped = Swapped(version=version, adapter=adapter, earlier=self.versions.folders)
+        if not adapter:
+            await self.router.swap(_nothing, version, drain_seconds=drain_seconds, when_late="abort")
+            await note(swapped, f"model {self.name} serves {version} from now on, but that")
+            return
+        states = self.router.fleet.states()
+        try:
+            await self.versions.spread(states, swapped)
+            kept = self.router.version or "its version"
+            await note(swapped, f"model {self.name} keeps {kept}: its swap to {version}")
+        except Problem:
+            await self.versions.drop(states, version)
+            raise
+        self.versions.hold(swapped)
+        self.router.switch(version)
+
+    def _is_busy(self, url: str, version: str) -> bool:
+        """Whether something is in flight on a version at a backend."""
+        known = (*self._upstreams.values(), *self._retired)
+        return any(each.in_flight and each.backend.url == url and each.version == version for each in known)
 
     def restore(self, swapped: Swapped) -> None:
         """Serve what was swapped to before this gateway was started."""
-        self.versions.hold(swapped)
+        self.versions.restore(self.router.fleet.states(), swapped)
         self.router.switch(swapped.version)
 
     def snapshot(self) -> Json:

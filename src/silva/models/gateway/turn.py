@@ -25,10 +25,10 @@ from silva.models.gateway.problem import Problem, of_model
 from silva.models.gateway.reserve import NO_STAKE, Stake, broken_off, stake_of
 from silva.models.gateway.routes import RouteState
 from silva.models.gateway.routing.admission import Refused
-from silva.models.gateway.routing.backend import Backend
 from silva.models.gateway.routing.lease import Lease
 from silva.models.gateway.runs import RunAccount
 from silva.models.gateway.session import Place, Session
+from silva.models.gateway.upstream import Upstream
 from silva.models.model import Completion, Delta, Request
 from silva.redact import redact
 from silva.tree import NO_USAGE, Node, SchemaError, Usage, encode
@@ -166,7 +166,6 @@ class Turn:
         ends = router.now() + deadline
         attempts = router.attempts(ends)
         last: ModelError | None = None
-        tried: Backend | None = None
         while True:
             asked_for = router.now()
             try:
@@ -179,16 +178,13 @@ class Turn:
                 ) as lease:
                     now = router.now()
                     self.waited += now - asked_for
-                    tried = lease.backend
-                    self.backend = tried.name
+                    self.backend = lease.backend.name
                     left = ends - now if emit is not None else min(ends - now, route.silence)
                     return await self._ask(lease, msgspec.structs.replace(request, deadline=left), place, emit)
             except Refused as refusal:
                 raise _refused(refusal, last) from refusal
             except ModelError as error:
                 last = _bare(error)
-                if error.kind == "refused" and tried is not None and self.route.versions.forget(tried):
-                    continue  # it was started anew and lacks the adapter it had; it will load it
                 if self._streamed or not await attempts.again(error, self.backend):
                     raise of_model(error) from error
 
@@ -197,10 +193,15 @@ class Turn:
         upstream = None
         try:
             upstream = await self.route.upstream(lease)
-            if emit is None:
-                completion = await upstream.complete(request, place)
-            else:
-                completion = await self._stream(upstream.stream(request, place), emit)
+            try:
+                completion = await self._put(upstream, request, place, emit)
+            except ModelError as error:
+                if self._streamed or not self.route.lost(upstream, error):
+                    raise
+                upstream = await self.route.upstream(lease)  # it was started anew and loads the adapter it had
+                left = request.deadline - (time.monotonic() - began)
+                request = msgspec.structs.replace(request, deadline=max(left, 0.001))
+                completion = await self._put(upstream, request, place, emit)
         except ModelError as error:
             if error.kind == "timeout" and not self.route.had_time(request.deadline):
                 lease.end()  # the client was in a hurry, or what is left of its time was short: no fault of the backend
@@ -229,6 +230,15 @@ class Turn:
                 model_seconds=seconds,
             ),
         )
+
+    async def _put(self, upstream: Upstream, request: Request, place: Place, emit: Emit | None) -> Completion:
+        upstream.in_flight += 1
+        try:
+            if emit is None:
+                return await upstream.complete(request, place)
+            return await self._stream(upstream.stream(request, place), emit)
+        finally:
+            upstream.in_flight -= 1
 
     async def _stream(self, deltas: AsyncIterator[Delta], emit: Emit) -> Completion:
         async with aclosing(deltas):  # pyright: ignore[reportArgumentType]

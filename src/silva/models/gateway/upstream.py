@@ -47,6 +47,8 @@ class Upstream:
         self.backend = backend
         self.version = version
         self.tells = not version and backend.kind != "vllm"
+        self.in_flight = 0
+        """Calls that it is asked right now; whoever asks counts them."""
         self._exact: ExactModel | None = None
         self._client: Client | None = None
         endpoint = Endpoint(

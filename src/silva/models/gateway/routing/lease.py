@@ -16,9 +16,9 @@ from typing import Protocol
 from silva.models.errors import ModelError
 from silva.models.gateway.routing.admission import Why
 from silva.models.gateway.routing.backend import Backend, BackendState
+from silva.models.gateway.routing.retries import FAULTS
 
 _OVERLOAD = frozenset({"rate_limit", "timeout"})
-_FAULT = frozenset({"unreachable", "timeout", "server", "garbage", "auth"})
 
 
 class Leasing(Protocol):
@@ -151,7 +151,7 @@ class Lease:
         now = self._router.now()
         if error.kind in _OVERLOAD or (error.kind == "server" and error.transient):
             state.limiter.overloaded(self.began, now, error.retry_after)
-        if error.kind in _FAULT:
+        if error.kind in FAULTS:
             state.trouble = str(error)
             state.breaker.failed(self._ticket, now)
         else:  # it answered, only not what was hoped for

@@ -4,7 +4,8 @@
 
 What is worth it:
 
-    elsewhere   the backend's own trouble: unreachable, timeout, server, garbage, auth (each has its own key)
+    elsewhere   the backend's own trouble: unreachable, timeout, server, garbage; auth and quota (each has its own key),
+                missing (it has not the model that its peers have)
     anywhere    too much at once (rate_limit) and refusals a provider calls passing: elsewhere if possible, else here
     nowhere     the request's own trouble (refused, context_length): every backend would say the same
 
@@ -34,12 +35,13 @@ FLOOR_MOST = 5.0
 EARNED_MOST = 100.0
 """How many earned ones can be saved up."""
 
-_ELSEWHERE = frozenset({"unreachable", "timeout", "server", "garbage", "auth"})
+FAULTS = frozenset({"unreachable", "timeout", "server", "garbage", "auth", "missing", "quota"})
+"""Kinds of failure that are the backend's own trouble."""
 
 
 def where(error: ModelError) -> Where:
     """Where a failed request may be tried again."""
-    if error.kind in _ELSEWHERE:
+    if error.kind in FAULTS:
         return "elsewhere"
     return "anywhere" if error.transient else "nowhere"
 
