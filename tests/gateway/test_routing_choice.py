@@ -134,7 +134,8 @@ def test_open_draining_held_and_unhealthy_ones_are_left_alone() -> None:
     unhealthy.healthy = False
     states = [opened, draining, held, unhealthy, fine]
     assert {choose(states, 1.0, f"s{n}") for n in range(50)} == {fine}
-    assert why_nothing(states[:4], 1.0) == "absent"
+    assert why_nothing(states[:4], 1.0) == "held"
+    assert why_nothing([opened, draining, unhealthy], 1.0) == "absent"
     assert min(at for one in states[:4] if (at := one.returns(1.0)) is not None) == 5.0
     assert choose(states[:4], 5.0) is opened, "one probe may pass"
 

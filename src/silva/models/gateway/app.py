@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import secrets
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -198,7 +199,7 @@ async def refuse(exchange: Exchange, dialect: Dialect, problem: Problem) -> None
     """Answer with an error as this dialect writes it; where an answer has begun, the caller breaks it off."""
     headers: list[tuple[bytes, bytes]] = [(b"x-request-id", secrets.token_hex(8).encode())]
     if problem.retry_after is not None or problem.kind in ("rate_limit", "overloaded", "store"):
-        headers.append((b"retry-after", f"{max(1.0, problem.retry_after or 1.0):.0f}".encode()))
+        headers.append((b"retry-after", b"%d" % math.ceil(max(1.0, problem.retry_after or 1.0))))
     if problem.kind == "too_large":
         headers.append((b"connection", b"close"))
     body = dialect.error(problem.status, problem.kind, str(problem), problem.field)

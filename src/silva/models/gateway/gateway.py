@@ -306,10 +306,9 @@ class Gateway:
         """Why the gateway could not answer everything right now; nothing when it is ready."""
         found = [] if await self.keeper.ready() else [f"turns cannot be kept: {self.keeper.failure}"]
         for route in self.routes.all:
-            shot = route.router.snapshot()
-            if not shot.expected and not any(backend.healthy for backend in shot.backends):
-                reasons = "; ".join(backend.trouble for backend in shot.backends if backend.trouble)
-                found.append(f"model {route.name} has no backend" + (f": {reasons}" if reasons else ""))
+            fleet = route.router.fleet
+            if not fleet.ready:
+                found.append(f"model {route.name} has no backend" + (f": {told}" if (told := fleet.trouble()) else ""))
         return found
 
     async def _write(self, records: list[Any], what: str) -> None:

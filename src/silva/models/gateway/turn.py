@@ -355,6 +355,7 @@ def _bare(error: ModelError) -> ModelError:
 _KIND = {
     "absent": "overloaded",
     "exhausted": "upstream",
+    "held": "rate_limit",
     "line_full": "rate_limit",
     "too_long": "rate_limit",
     "deadline": "timeout",

@@ -115,9 +115,10 @@ class ProcessProvider:
         assert self._fleet is not None
         now = self._fleet.now()
         coming = len(self._lives) - len(self._serving)
-        if self._restarts.hopeful or self._restarts.may_start(now):
+        can_start = self._restarts.hopeful or self._restarts.may_start(now)
+        if can_start:
             coming += max(0, self._missing(self._fleet.waiting if waiting is None else waiting, now))
-        self._fleet.expect(self.name, coming, self._trouble)
+        self._fleet.expect(self.name, coming, self._trouble, on_demand=can_start)
 
     async def _run(self) -> None:
         assert self._fleet is not None

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-Why = Literal["absent", "exhausted", "line_full", "too_long", "deadline", "closed"]
+Why = Literal["absent", "exhausted", "held", "line_full", "too_long", "deadline", "closed"]
 
 MEMORY = 10.0
 SOONEST = 1.0
@@ -27,9 +27,10 @@ UNKNOWN = 5.0
 class Refused(Exception):
     """A request gets no backend.
 
-    `kind`: `absent` (no backend is up), `exhausted` (all that are up were tried), `line_full`, `too_long` (it waited
-    as long as it may), `deadline` (its own deadline passed), `closed` (the route is going away). `retry_after`: seconds
-    after which another try makes sense; None where it makes none.
+    `kind`: `absent` (no backend is up), `exhausted` (all that are up were tried), `held` (those that are up asked to be
+    left alone for longer than it may wait), `line_full`, `too_long` (it waited as long as it may), `deadline` (its own
+    deadline passed), `closed` (the route is going away). `retry_after`: seconds after which another try makes sense;
+    None where it makes none.
     """
 
     def __init__(self, kind: Why, message: str, retry_after: float | None = None) -> None:

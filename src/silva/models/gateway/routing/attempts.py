@@ -26,13 +26,17 @@ class Attempts:
         fleet: the route's backends.
         budget: the route's retries.
         deadline: when the request is of no use any more.
+        wait_seconds: how long it may wait for its next attempt; who is asked to wait longer is told so.
     """
 
-    __slots__ = ("_budget", "_fleet", "count", "deadline", "exclude")
+    __slots__ = ("_budget", "_fleet", "_wait_seconds", "count", "deadline", "exclude")
 
-    def __init__(self, fleet: Fleet, budget: RetryBudget, deadline: float = math.inf) -> None:
+    def __init__(
+        self, fleet: Fleet, budget: RetryBudget, deadline: float = math.inf, wait_seconds: float = math.inf
+    ) -> None:
         self._fleet = fleet
         self._budget = budget
+        self._wait_seconds = wait_seconds
         self.deadline = deadline
         self.count = 0
         self.exclude: frozenset[str] = frozenset()
@@ -44,7 +48,7 @@ class Attempts:
         now = self._fleet.now()
         others = [state.backend.name for state in self._fleet.states() if state.eligible(now)]
         found = self._budget.again(error, self.exclude | {backend}, self.count, others, now)
-        if found is None or now + found.wait >= self.deadline:
+        if found is None or now + found.wait >= self.deadline or found.wait > self._wait_seconds:
             return False
         self.exclude = found.exclude
         if found.wait:

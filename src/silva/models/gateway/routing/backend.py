@@ -85,6 +85,10 @@ class BackendState:
         well = self.healthy and not self.draining and (breaker.phase == "closed" or breaker.allows(now))
         return well and now >= self.limiter.held_until
 
+    def is_held(self, now: float) -> bool:
+        """Whether nothing but its own wish keeps requests away from here."""
+        return self.healthy and not self.draining and self.breaker.allows(now) and now < self.limiter.held_until
+
     @property
     def free(self) -> int:
         """How many more it may have in flight."""

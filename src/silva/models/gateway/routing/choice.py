@@ -25,8 +25,9 @@ from silva.models.gateway.routing.backend import BackendState
 EXTRA = 0.25
 SLACK = 4
 
-Nothing = Literal["busy", "exhausted", "absent"]
-"""Why nothing can be chosen: all are at their limits; all were tried; none is there."""
+Nothing = Literal["busy", "exhausted", "held", "absent"]
+"""Why nothing can be chosen: all are at their limits; all were tried; those that are there asked to be left alone for
+a while (Retry-After); none is there."""
 
 
 def choose(
@@ -70,7 +71,7 @@ def why_nothing(states: Iterable[BackendState], now: float, exclude: Collection[
     """Why `choose` gave None."""
     eligible = [state.backend.name for state in states if state.eligible(now)]
     if not eligible:
-        return "absent"
+        return "held" if any(state.is_held(now) for state in states) else "absent"
     return "exhausted" if all(name in exclude for name in eligible) else "busy"
 
 

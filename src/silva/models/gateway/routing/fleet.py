@@ -45,6 +45,7 @@ class Fleet:
         self._states: dict[str, BackendState] = {}
         self._expected: dict[str, int] = {}
         self._troubles: dict[str, str] = {}
+        self._on_demand: dict[str, bool] = {}
         self._demands: list[Demand] = []
         self._changed: Callable[[], None] = lambda: None
         self._waiting: Callable[[], int] = lambda: 0
@@ -83,11 +84,12 @@ class Fleet:
         """How many requests wait for a place."""
         return self._waiting()
 
-    def expect(self, provider: str, count: int, trouble: str = "") -> None:
+    def expect(self, provider: str, count: int, trouble: str = "", *, on_demand: bool = False) -> None:
         """How many backends a provider is bringing up: while there are any, requests wait for them. `trouble` is why
-        it brings none, for the refusal."""
+        it brings none, for the refusal. `on_demand`: it would bring one up if a request came."""
         self._expected[provider] = count
         self._troubles[provider] = trouble
+        self._on_demand[provider] = on_demand
         self._look()
 
     def watch(self, demand: Demand) -> None:
@@ -142,6 +144,12 @@ class Fleet:
     def expected(self) -> int:
         """How many backends are being brought up."""
         return sum(self._expected.values())
+
+    @property
+    def ready(self) -> bool:
+        """Whether a request that came now would find a backend, or have one brought up."""
+        on_its_way = self.expected > 0 or any(self._on_demand.values())
+        return on_its_way or any(state.healthy and not state.draining for state in self._states.values())
 
     def returns(self, now: float) -> float:
         """When time alone may give one back (a breaker's probe, the end of a Retry-After); infinity where it cannot."""

@@ -2,7 +2,7 @@
 
     push ─▶ Line (fair between runs) ── a place is free ──▶ given
                   │                 └── only where it was tried already ─▶ stuck: first when another has room
-                  └── too long, its deadline, no backend for too long, all tried ─▶ Refused
+                  └── too long, its deadline, no backend for too long, all held or tried ─▶ Refused
 
 One timer for all: at the earliest bound, or when a breaker or a Retry-After may let somebody pass again.
 """
@@ -150,8 +150,24 @@ class Queue:
         seconds = min(max(self._fleet.returns(now) - now, 1.0), self._fleet.health.every)
         return Refused("absent", f"no backend of model {self._name} is up" + (f" ({told})" if told else ""), seconds)
 
+    def _refuse_held(self, now: float) -> None:
+        """Those who may not wait until a backend lets itself be asked again are told at once when that is."""
+        again = self._fleet.returns(now)
+        if self._fleet.expected or again == math.inf:
+            return
+        while self._bounds and (self._bounds[0][2].future is None or self._bounds[0][0] < again):
+            _, _, lease = heappop(self._bounds)
+            if lease.future is not None:
+                what = f"the backends of model {self._name} asked to be left alone"
+                seconds = again - now
+                self._refuse(lease, Refused("held", f"{what}; come again in {math.ceil(seconds)} s", seconds))
+
     def _refuse_hopeless(self, now: float) -> None:
-        if self._fleet.why_nothing(now) == "absent":
+        why = self._fleet.why_nothing(now)
+        if why == "held":
+            self._refuse_held(now)
+            return
+        if why == "absent":
             if self._absence(now) is not None:
                 for lease in self._all():
                     self._refuse(lease, self._absence(now))

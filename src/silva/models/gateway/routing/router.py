@@ -48,6 +48,7 @@ class Router:
         self.now = clock
         self.fleet = Fleet(route.concurrency, route.health, clock)
         self.retries = RetryBudget(route.retry_ratio, route.attempts)
+        self._wait_seconds = limits.wait_seconds
         self._rollover = Rollover(route.version)
         self._changed = -math.inf
         self._rate = DrainRate()
@@ -88,7 +89,7 @@ class Router:
 
     def attempts(self, deadline: float = math.inf) -> Attempts:
         """Counts one request's attempts; see there."""
-        return Attempts(self.fleet, self.retries, deadline)
+        return Attempts(self.fleet, self.retries, deadline, self._wait_seconds)
 
     def grant_now(self, lease: Lease) -> bool:
         """Give it a place if one is free and nobody waits for it."""
