@@ -27,7 +27,8 @@ class Listen(Section):
 
 
 class Price(Section):
-    """US dollars per million tokens. `cached` None: cached tokens cost what others do."""
+    """US dollars per million tokens. `cached` None: cached tokens cost what others do. A run with a budget in dollars
+    may use only models whose price is set, be it to 0."""
 
     input: float = Field(default=0.0, ge=0)
     output: float = Field(default=0.0, ge=0)

@@ -121,7 +121,7 @@ class Gateway:
         """
         if not await self.keeper.ready():
             raise Problem("store", f"no run can be opened: {self.keeper.failure}", retry_after=5.0)
-        account, token = new_run(name, self.config.runs, terms or {}, time.time())
+        account, token = new_run(name, self.config.runs, terms or {}, time.time(), priced=self.routes.priced)
         if name in self.accounts or await self.keeper.run(name) is not None:
             if not again:
                 raise Problem("conflict", f"run {name} is already in the lake: choose another name, or open it again")

@@ -14,7 +14,8 @@ from collections.abc import Callable
 import msgspec
 
 from silva.models.gateway.dialects.dialect import Asked
-from silva.tree import Usage
+from silva.models.model import Completion
+from silva.tree import TextPart, ThinkingPart, Usage
 
 BYTES_PER_TOKEN = 4
 """Bytes of a body that make one token of a prompt, roughly."""
@@ -70,6 +71,31 @@ def broken_off(asked: Asked, size: int, before: int, mean: float | None, said: i
     return Usage(
         prompt_tokens=_prompt(asked, size, before), completion_tokens=reply if most is None else min(reply, most)
     )
+
+
+def used(completion: Completion, asked: Asked, size: int, before: int) -> tuple[Usage, bool]:
+    """What a reply used whose backend does not tell, or not all of it: its ids are counted where there are any, else it
+    is estimated.
+
+    Args:
+        completion: the reply.
+        asked: the request.
+        size: as for `stake_of`.
+        before: as for `stake_of`.
+
+    Returns:
+        The usage, and whether something of it is an estimate.
+    """
+    usage, message, tokens = completion.usage, completion.message, completion.tokens
+    prompt = usage.prompt_tokens or len(completion.prompt_ids)
+    reply = usage.completion_tokens or (0 if tokens is None else tokens.sampled)
+    said = sum(len(part.text) for part in message.parts if isinstance(part, TextPart | ThinkingPart))
+    said += sum(len(call.name) + len(call.arguments) for call in message.tool_calls)
+    estimated = not prompt or (not reply and said > 0)
+    if not reply and said:
+        reply = said // BYTES_PER_TOKEN + 1
+    prompt = prompt or _prompt(asked, size, before)
+    return msgspec.structs.replace(usage, prompt_tokens=prompt, completion_tokens=reply), estimated
 
 
 def _prompt(asked: Asked, size: int, before: int) -> int:

@@ -137,6 +137,11 @@ class RouteState:
         del self._retired[upstream]
         await upstream.close()
 
+    @property
+    def priced(self) -> bool:
+        """Whether its configuration says what it costs, be it nothing."""
+        return "price" in self.route.model_fields_set
+
     def usd(self, usage: Usage) -> float:
         """What a reply cost in US dollars."""
         price = self.route.price
@@ -264,6 +269,11 @@ class Routes:
     def all(self) -> list[RouteState]:
         """Every model."""
         return list(self._routes.values())
+
+    @property
+    def priced(self) -> bool:
+        """Whether any model has a price."""
+        return any(route.priced for route in self._routes.values())
 
     @property
     def names(self) -> list[str]:

@@ -213,7 +213,7 @@ def _closed(run: str) -> Refusal:
     return "forbidden", f"run {run} is closed: open another"
 
 
-def new_run(name: str, defaults: Runs, asked: Json, now: float) -> tuple[RunAccount, str]:
+def new_run(name: str, defaults: Runs, asked: Json, now: float, *, priced: bool = True) -> tuple[RunAccount, str]:
     """A new run and its token, which is shown this once.
 
     Args:
@@ -221,6 +221,7 @@ def new_run(name: str, defaults: Runs, asked: Json, now: float) -> tuple[RunAcco
         defaults: the gateway's own terms.
         asked: terms asked for instead: fields of `Runs`.
         now: Unix seconds.
+        priced: whether any model has a price that a budget in dollars could be held to.
 
     Raises:
         Problem: the name or a term is not usable.
@@ -231,6 +232,9 @@ def new_run(name: str, defaults: Runs, asked: Json, now: float) -> tuple[RunAcco
         terms = Runs.model_validate({**defaults.model_dump(), **asked})
     except ValueError as error:
         raise Problem("malformed", " ".join(str(error).split())[:300]) from error
+    if terms.budget.usd is not None and not priced:
+        what = "no model here has a price, so a budget in dollars would bound nothing"
+        raise Problem("malformed", f"{what}: set models.NAME.price, or bound the tokens", "budget.usd")
     token = f"{PREFIX}.{name}.{secrets.token_urlsafe(24)}"
     given = RunTerms(
         token_sha256=_digest(token),

@@ -22,7 +22,7 @@ from silva.models.errors import ModelError
 from silva.models.gateway.dialects.dialect import Asked
 from silva.models.gateway.keeper import Keeper
 from silva.models.gateway.problem import Problem, of_model
-from silva.models.gateway.reserve import NO_STAKE, Stake, broken_off, stake_of
+from silva.models.gateway.reserve import NO_STAKE, Stake, broken_off, stake_of, used
 from silva.models.gateway.routes import RouteState
 from silva.models.gateway.routing.admission import Refused
 from silva.models.gateway.routing.lease import Lease
@@ -71,6 +71,7 @@ class Turn:
         self._size = 0
         self._said = 0
         self._streamed = False
+        self._estimated = False
         self._counts = False
         self._entered = False
         self._stake: Stake | None = NO_STAKE
@@ -95,6 +96,9 @@ class Turn:
         self._counts = True
         stake = NO_STAKE
         if account.bounded:
+            if account.terms.usd is not None and not self.route.priced:
+                what = f"run {account.id} may spend {account.terms.usd:g} US dollars, and model {self.route.name} has"
+                raise Problem("forbidden", f"{what} no price (models.{self.route.name}.price; 0 for a free one)")
             self._stake = stake = stake_of(self.asked, size, self._before(), account.mean_reply, self.route.usd)
         if not account.enter(time.time(), stake):
             await account.wait(stake, seconds)
@@ -219,6 +223,8 @@ class Turn:
         version = upstream.version or told or lease.version
         usage = completion.usage
         lease.succeeded(seconds, told, usage.completion_tokens)
+        if not (usage.prompt_tokens and usage.completion_tokens):
+            usage, self._estimated = used(completion, self.asked, self._size, self._before())
         return msgspec.structs.replace(
             completion,
             policy_version=version,
@@ -276,6 +282,8 @@ class Turn:
             "dialect": self.dialect,
             "backend": self.backend,
         }
+        if self._estimated:
+            attributes["usage"] = "estimate"
         if self.session.stale:
             raise StoreError("the lake failed while the model was asked")
         for media_type, data in self.asked.images.values():
