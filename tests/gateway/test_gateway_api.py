@@ -1,11 +1,8 @@
-"""The OpenAPI document is true, whatever is sent; spans reach a collector."""
+"""The OpenAPI document is true, whatever is sent."""
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -15,7 +12,6 @@ from dialect_described import BEYOND, whole
 from dialect_errors import ROUTES
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi.checks import (
@@ -144,73 +140,3 @@ def test_no_path_brings_it_down(door: Any, path: str, method: str) -> None:
 def door(scripted: Any, serve: Any) -> tuple[str, str]:
     gateway = serve(scripted())
     return gateway.where, gateway.open_run()
-
-
-class Collector(BaseHTTPRequestHandler):
-    """Takes spans over OTLP."""
-
-    spans: list[Any]
-
-    def do_POST(self) -> None:
-        asked = ExportTraceServiceRequest.FromString(self.rfile.read(int(self.headers["content-length"])))
-        for resource in asked.resource_spans:
-            for scope in resource.scope_spans:
-                self.spans.extend(scope.spans)
-        self.send_response(200)
-        self.send_header("content-length", "0")
-        self.end_headers()
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
-
-@pytest.fixture
-def collector() -> Iterator[tuple[str, list[Any]]]:
-    spans: list[Any] = []
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Of", (Collector,), {"spans": spans}))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_address[1]}", spans
-    server.shutdown()
-    server.server_close()
-
-
-def test_turns_become_spans_in_the_clients_own_trace(
-    scripted: Any, serve: Any, collector: tuple[str, list[Any]]
-) -> None:
-    endpoint, spans = collector
-    gateway = serve(scripted(), spans={"endpoint": endpoint, "content": True})
-    token = gateway.open_run()
-    trace = "4bf92f3577b34da6a3ce929d0e0e4736"
-    gateway.chat(token, ASKED, traceparent=f"00-{trace}-00f067aa0ba902b7-01")
-    gateway.chat(token, {**ASKED, "model": "scripted", "max_tokens": 5})
-    gateway.stop()
-    assert len(spans) == 2
-    first = next(span for span in spans if span.trace_id.hex() == trace)
-    said = {pair.key: pair.value for pair in first.attributes}
-    assert first.name == "chat scripted"
-    assert said["gen_ai.operation.name"].string_value == "chat"
-    assert said["gen_ai.usage.input_tokens"].int_value > 0
-    assert "hello" in said["gen_ai.input.messages"].string_value
-    assert "I do not know." in said["gen_ai.output.messages"].string_value
-
-
-def test_without_content_no_words_leave_the_gateway(
-    scripted: Any, serve: Any, collector: tuple[str, list[Any]]
-) -> None:
-    endpoint, spans = collector
-    gateway = serve(scripted(), spans={"endpoint": endpoint})
-    gateway.chat(gateway.open_run(), ASKED)
-    gateway.stop()
-    assert len(spans) == 1 and "hello" not in str(spans[0])
-
-
-def test_metrics_count_turns_tokens_and_refusals(scripted: Any, serve: Any) -> None:
-    gateway = serve(scripted())
-    token = gateway.open_run()
-    gateway.chat(token, ASKED)
-    gateway.chat(token, {**ASKED, "model": "other"})
-    page = requests.get(f"{gateway.where}/metrics", timeout=10).text
-    assert 'silva_turns_total{dialect="chat",model="scripted"} 1.0' in page
-    assert 'silva_refusals_total{dialect="chat",kind="not_found"} 1.0' in page
-    assert 'silva_tokens_total{kind="completion",model="scripted"}' in page
-    assert 'silva_turn_seconds_count{model="scripted"} 1.0' in page

@@ -85,9 +85,13 @@ class Answering:
                 if asked.previous:
                     turn.earlier = await pictures(asked, self._gateway.keeper, self._limits)
             except Problem as problem:
-                _noted(session, problem)
+                self._told(exchange, turn, _noted(session, problem))
                 raise
             await self._take(exchange, turn, reply, waiting, seconds - turn.waited)
+        except asyncio.CancelledError:
+            if exchange.left:
+                self._told(exchange, turn, None)
+            raise
         finally:
             exchange.on_leave(None)
             turn.end()
@@ -137,7 +141,7 @@ class Answering:
             if account.terms.capture == "strict":
                 raise Problem("store", f"the reply could not be kept, so it is withheld: {error}") from error
 
-    def _told(self, exchange: Exchange, turn: Turn, outcome: Completion | Problem) -> None:
+    def _told(self, exchange: Exchange, turn: Turn, outcome: Completion | Problem | None) -> None:
         spans = self._gateway.spans
         if spans is not None:
             now, passed = time.time(), time.perf_counter() - turn.began

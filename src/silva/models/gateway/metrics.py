@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, Counter
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
@@ -79,12 +79,23 @@ class _Standing(Collector):
         flying = GaugeMetricFamily("silva_in_flight", "Requests at backends", labels=["model"])
         healthy = GaugeMetricFamily("silva_backend_up", "Whether a backend is asked", labels=["model", "backend"])
         limit = GaugeMetricFamily("silva_backend_limit", "Requests it may have in flight", labels=["model", "backend"])
+        retries = CounterMetricFamily("silva_retries", "Attempts after a first that failed", labels=["model"])
+        no_place = CounterMetricFamily(
+            "silva_no_place", "Requests that got no backend, by why", labels=["model", "reason"]
+        )
+        openings = CounterMetricFamily(
+            "silva_breaker_openings", "How often a backend was left alone for failing", labels=["model", "backend"]
+        )
         for route in gateway.routes.all:
             shot = route.router.snapshot()
             waiting.add_metric([route.name], shot.waiting)
             flying.add_metric([route.name], shot.in_flight)
+            retries.add_metric([route.name], shot.retried)
+            for reason, count in shot.refused.items():
+                no_place.add_metric([route.name, reason], count)
             for backend in shot.backends:
                 up = backend.healthy and not backend.draining and backend.phase != "open"
                 healthy.add_metric([route.name, backend.name], float(up))
                 limit.add_metric([route.name, backend.name], backend.limit)
-        yield from (waiting, flying, healthy, limit)
+                openings.add_metric([route.name, backend.name], backend.openings)
+        yield from (waiting, flying, healthy, limit, retries, no_place, openings)

@@ -1,6 +1,6 @@
-"""OpenTelemetry spans of the GenAI conventions: one `chat` span for every turn that passes.
+"""OpenTelemetry spans of the GenAI conventions: one `chat` span for every turn that is asked for.
 
-    turn answered or refused ─▶ span (child of the client's own trace where it sends one) ─▶ batch ─▶ OTLP over HTTP
+    turn answered, refused, left ─▶ span (child of the client's own trace where it sends one) ─▶ batch ─▶ OTLP over HTTP
 
 Needs the extra `otel`. Exporting runs in a thread of the SDK's own and drops spans rather than delay a turn: the lake
 is the record, spans are for looking on.
@@ -22,6 +22,9 @@ from silva.models.gateway.session import Session
 from silva.models.model import Completion
 
 _encode = msgspec.json.Encoder().encode
+
+LEFT = "client_left"
+"""The type of error of a turn whose client did not wait for its end; the others are the kinds of `Problem`."""
 
 
 def open_spans(settings: Spans) -> TurnSpans | None:
@@ -66,13 +69,14 @@ class TurnSpans:
         self,
         asked: Asked,
         session: Session,
-        outcome: Completion | Problem,
+        outcome: Completion | Problem | None,
         reply: str,
         began: float,
         ended: float,
         traceparent: str,
     ) -> None:
-        """A turn ended. Times are Unix seconds; `traceparent` is the client's header, "" where it sent none."""
+        """A turn ended; without an outcome, because its client left. Times are Unix seconds; `traceparent` is the
+        client's header, "" where it sent none."""
         from opentelemetry.trace import SpanKind, StatusCode
 
         attributes: dict[str, Any] = {
@@ -87,7 +91,7 @@ class TurnSpans:
         if isinstance(outcome, Completion):
             attributes |= _answered(outcome, reply)
         else:
-            attributes["error.type"] = outcome.kind
+            attributes["error.type"] = LEFT if outcome is None else outcome.kind
         if self._content:
             from silva.tree.formats.otel_write import message_value, tool_value
 
@@ -104,8 +108,8 @@ class TurnSpans:
             attributes=attributes,
             start_time=int(began * 1e9),
         )
-        if isinstance(outcome, Problem):
-            span.set_status(StatusCode.ERROR, str(outcome))
+        if not isinstance(outcome, Completion):
+            span.set_status(StatusCode.ERROR, "the client left" if outcome is None else str(outcome))
         span.end(end_time=int(ended * 1e9))
 
     def close(self) -> None:

@@ -15,6 +15,8 @@ from silva.models.gateway.providers.worker import Command
 from silva.models.gateway.routing.fleet import Fleet
 from silva.models.local import MODEL
 from silva.models.local.checkpoint import read_architecture, weight_files
+from silva.models.local.vllm import START_SECONDS as VLLM_START_SECONDS
+from silva.models.local.vllm import VllmOptions, require_vllm
 from silva.models.local.weights import packed_weights, require, served_name
 
 TOKEN_ENV = "SILVA_CHILD_TOKEN"
@@ -54,7 +56,7 @@ class LocalProvider(ProcessProvider):
             model=MODEL if chosen.weights is None else served_name(chosen.weights),
             health="/healthz" if chosen.engine == "torch" else "/health",
             token_env=TOKEN_ENV,
-            start_seconds=START_SECONDS,
+            start_seconds=START_SECONDS if chosen.engine == "torch" else VLLM_START_SECONDS,
             variables={"PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))},
         )
         super().__init__(name, command, Scaling(chosen.least, chosen.most, chosen.target, chosen.idle))
@@ -72,9 +74,13 @@ class LocalProvider(ProcessProvider):
 
 
 def _require(chosen: LocalBackends) -> None:
+    if chosen.engine == "vllm":
+        require_vllm(VllmOptions(python=chosen.engine_python))
+        if chosen.weights is not None:
+            return  # vLLM reads the folder itself, in its own environment
     if chosen.weights is None:
         packed_weights()
-    elif chosen.engine == "torch":
+    else:
         read_architecture(chosen.weights)
         weight_files(chosen.weights)
     require("torch", "safetensors", "tokenizers")

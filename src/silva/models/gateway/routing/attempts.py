@@ -51,6 +51,7 @@ class Attempts:
         if found is None or now + found.wait >= self.deadline or found.wait > self._wait_seconds:
             return False
         self.exclude = found.exclude
+        self._budget.made += 1
         if found.wait:
             await asyncio.sleep(found.wait)
         return True

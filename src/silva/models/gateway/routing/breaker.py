@@ -29,11 +29,12 @@ class Breaker:
         open_seconds: how long it stays open before a probe may pass.
     """
 
-    __slots__ = ("_era", "_in_a_row", "_opened", "_probing", "failures", "open_seconds", "phase")
+    __slots__ = ("_era", "_in_a_row", "_opened", "_probing", "failures", "open_seconds", "openings", "phase")
 
     def __init__(self, failures: int, open_seconds: float) -> None:
         self.failures = failures
         self.open_seconds = open_seconds
+        self.openings = 0
         self.phase: Phase = "closed"
         self._in_a_row = 0
         self._opened = 0.0
@@ -79,6 +80,7 @@ class Breaker:
         self._in_a_row += 1
         if self.phase == "half_open" or self._in_a_row >= self.failures:
             self._opened = now
+            self.openings += 1
             self._change("open")
 
     def cancelled(self, ticket: int) -> None:

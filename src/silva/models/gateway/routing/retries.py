@@ -62,11 +62,13 @@ class RetryBudget:
         attempts: how often one request is tried at most.
     """
 
-    __slots__ = ("_at", "_earned", "_floor", "attempts", "ratio")
+    __slots__ = ("_at", "_earned", "_floor", "attempts", "made", "ratio")
 
     def __init__(self, ratio: float, attempts: int) -> None:
         self.ratio = ratio
         self.attempts = attempts
+        self.made = 0
+        """How many retries were made."""
         self._earned = 0.0
         self._floor = FLOOR_MOST
         self._at: float | None = None

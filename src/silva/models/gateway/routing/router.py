@@ -235,6 +235,7 @@ class Router:
             granted=self._granted,
             rate=self._rate.per_second(self.now()),
             expected=self.fleet.expected,
+            retried=self.retries.made,
             refused=dict(self._queue.refused),
             backends=tuple(backend_snapshot(state) for state in self.fleet.states()),
         )

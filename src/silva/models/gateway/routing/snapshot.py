@@ -9,7 +9,8 @@ from silva.tree import Record
 
 
 class BackendSnapshot(Record, frozen=True, kw_only=True):
-    """One backend: `phase` is its breaker's, `limit` how many it may have in flight, `trouble` its last failure."""
+    """One backend: `phase` is its breaker's, `openings` how often that opened, `limit` how many it may have in flight,
+    `trouble` its last failure."""
 
     name: str
     kind: str
@@ -19,13 +20,15 @@ class BackendSnapshot(Record, frozen=True, kw_only=True):
     outstanding: int
     limit: int
     served: int
+    openings: int = 0
     version: str = ""
     trouble: str = ""
 
 
 class RouteSnapshot(Record, frozen=True, kw_only=True):
     """One route: `stage` is its rollover's, `error` why the last one failed, `rate` requests ended per second lately,
-    `expected` how many backends are on their way, `refused` counts by kind."""
+    `expected` how many backends are on their way, `retried` how many attempts were second ones or later, `refused`
+    counts by kind."""
 
     name: str
     stage: str
@@ -37,6 +40,7 @@ class RouteSnapshot(Record, frozen=True, kw_only=True):
     granted: int
     rate: float
     expected: int
+    retried: int = 0
     refused: dict[str, int] = msgspec.field(default_factory=dict[str, int])
     backends: tuple[BackendSnapshot, ...] = ()
 
@@ -52,6 +56,7 @@ def backend_snapshot(state: BackendState) -> BackendSnapshot:
         outstanding=state.outstanding,
         limit=state.limiter.limit,
         served=state.served,
+        openings=state.breaker.openings,
         version=state.version,
         trouble=state.trouble,
     )
