@@ -282,6 +282,14 @@ class RolloutConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _programs_mind_their_own(self) -> RolloutConfig:
+        if self.command and self.sampling != SamplingConfig():
+            raise ValueError("sampling: a program says itself how its model samples; say it to the program")
+        if self.command and self.snapshots.wanted:
+            raise ValueError("snapshots: a program acts where no turn can be told; they are for agents tools and react")
+        return self
+
+    @model_validator(mode="after")
     def _who_sums_up(self) -> RolloutConfig:
         if self.summary.at is not None and self.policy == "model" and self.agent.startswith(PROGRAM):
             raise ValueError("summary: a program keeps its own conversation; it is for the agents tools and react")

@@ -29,6 +29,7 @@ from silva.models.gateway.runs import RunAccount, new_run
 from silva.models.gateway.serve import program_variables
 from silva.models.gateway.session import Rollout, Session
 from silva.models.serving.server import bind, server_config, url_of
+from silva.rollout.config import Budget as EpisodeBudget
 from silva.rollout.config import RolloutConfig
 from silva.rollout.slots import Slot
 from silva.tree import digest
@@ -47,8 +48,8 @@ class Doorway:
         self._model = model
         self._agent = agent
 
-    def enter(self, slot: Slot, turns: int | None) -> tuple[Rollout, dict[str, str]]:
-        """A rollout for one attempt, and the variables its program needs. `turns` bounds its calls."""
+    def enter(self, slot: Slot, budget: EpisodeBudget) -> tuple[Rollout, dict[str, str]]:
+        """A rollout for one attempt, its calls bounded by `budget`, and the variables its program needs."""
         rollout = Rollout(
             run_id=self._account.id,
             name=f"{digest(slot.task.id)[:16]}-{slot.name}",
@@ -58,7 +59,8 @@ class Doorway:
             attempt=slot.attempt,
             seed=slot.seed,
             agent=self._agent,
-            most_turns=turns,
+            most_turns=budget.turns,
+            most_tokens=budget.episode_tokens,
         )
         self._gateway.open_rollout(self._account, rollout)
         variables = program_variables(self._where, self._key, self._account.id, rollout.name)

@@ -10,10 +10,8 @@ writes to `$SILVA_ANSWER`, or else to standard output, is its action.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import shutil
-import signal
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,12 +25,12 @@ from silva.redact import redact
 from silva.rollout.config import RolloutConfig
 from silva.rollout.doorway import Doorway
 from silva.rollout.episode import failed
+from silva.rollout.program_home import ANSWER, HOME, answer, cleared
+from silva.rollout.program_process import Unstartable, executed
 from silva.rollout.slots import Slot
-from silva.sandbox import Confined, confined, seen
+from silva.sandbox import confined, seen
 from silva.tree import Boundary, Failure, Json, Outcome, Record, Status, Trajectory, assistant, trajectory_id
 
-MOST_OUTPUT = 1 << 20
-"""Bytes of a program's output that are kept; the rest is read and dropped."""
 TAIL = 2000
 """Characters of its output that stand on the trajectory."""
 
@@ -62,7 +60,7 @@ class ProgramEpisode:
     async def run(self, lease: Any) -> Trajectory:
         """Play the episode in the environment that `lease` gives; what the program said to its model is in the lake."""
         started = time.time()
-        rollout, variables = self._doorway.enter(self._slot, self._config.budget.turns)
+        rollout, variables = self._doorway.enter(self._slot, self._config.budget)
         try:
             try:
                 async with asyncio.timeout(self._config.deadlines.episode), lease as env:
@@ -72,6 +70,8 @@ class ProgramEpisode:
                 outcome = failed(Boundary.BUDGET, "budget.episode_time", f"episode took longer than {seconds:g} s")
             except EnvError as error:
                 outcome = Outcome(status=Status.FAILED, failure=error.failure())
+            except Unstartable as unstartable:
+                outcome = Outcome(status=Status.FAILED, failure=unstartable.failure)
             failure = outcome.failure
             session = await self._doorway.session(rollout)
             return session.trajectory(
@@ -117,30 +117,34 @@ class ProgramEpisode:
         )
 
     async def _start(self, prompt: str, folder: Path, variables: dict[str, str]) -> Ended:
-        """Run the program once, to its end."""
+        """Run the program once, to its end.
+
+        Raises:
+            Unstartable: it cannot be started.
+        """
         settings = self._config.program
         command = self._config.command
         takes_argument = any("{prompt}" in part for part in command)
         place = seen(folder, settings.sandbox)
-        home = folder / ".home"
-        home.mkdir(exist_ok=True)
-        answer = home / "answer"
-        answer.unlink(missing_ok=True)
+        try:
+            cleared(folder)
+        except OSError as error:
+            what = f"what the program left in its home cannot be removed: {error.strerror}"
+            raise Unstartable(Failure(boundary=Boundary.AGENT, code="agent.home", message=what)) from error
         passed = {name: os.environ[name] for name in settings.pass_variables if name in os.environ}
         ready = confined(
             tuple(part.replace("{prompt}", prompt).replace("{workspace}", str(place)) for part in command),
             folder,
-            {**passed, **variables, **settings.variables, "SILVA_ANSWER": str(place / ".home" / "answer")},
+            {**passed, **variables, **settings.variables, "SILVA_ANSWER": str(place / HOME / ANSWER)},
             wanted=settings.sandbox,
             mounts=settings.mounts,
         )
-        code, output, complaint = await _executed(ready, folder, b"" if takes_argument else prompt.encode())
-        written = answer.read_text("utf-8", "replace").strip() if answer.is_file() and not answer.is_symlink() else ""
+        heard = await executed(ready, folder, "" if takes_argument else prompt)
         return Ended(
-            code=code,
-            output=redact(output),
-            complaint=redact(complaint),
-            answer=redact(written or output.strip()),
+            code=heard.code,
+            output=redact(heard.output),
+            complaint=redact(heard.complaint),
+            answer=redact(answer(folder) or heard.output.strip()),
             level=ready.level.value,
         )
 
@@ -174,42 +178,6 @@ def cut_off(config: RolloutConfig, slot: Slot) -> Trajectory:
         agent=config.agent,
         superseded=True,
     )
-
-
-async def _executed(ready: Confined, folder: Path, given: bytes) -> tuple[int, str, str]:
-    """Run a command to its end; whatever happens, nothing of it is left running."""
-    process = await asyncio.create_subprocess_exec(
-        *ready.arguments,
-        cwd=folder,
-        env=ready.variables,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
-    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-    try:
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            process.stdin.write(given)
-            await process.stdin.drain()
-        process.stdin.close()
-        output, complaint, code = await asyncio.gather(_read(process.stdout), _read(process.stderr), process.wait())
-        return code, output, complaint
-    finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)  # its children too, also where it ended by itself
-        await process.wait()
-
-
-async def _read(stream: asyncio.StreamReader) -> str:
-    kept: list[bytes] = []
-    size = 0
-    while chunk := await stream.read(65536):
-        size += len(chunk)
-        kept.append(chunk)
-        while size - len(kept[0]) > MOST_OUTPUT:
-            size -= len(kept.pop(0))
-    return b"".join(kept)[-MOST_OUTPUT:].decode("utf-8", "replace")
 
 
 def _broken(ended: Ended, session: Session) -> Outcome:

@@ -71,7 +71,7 @@ async def replay_program(
 
 def _config(run: Run, trajectory: Trajectory, folder: Path, seconds: float) -> RolloutConfig:
     given: dict[str, Any] = {**run.config}
-    for changed in ("run", "tasks", "budget", "retries"):
+    for changed in ("run", "tasks", "budget", "retries", "sampling", "snapshots"):  # the last two never concerned it
         given.pop(changed, None)
     given |= {
         "run": "replay",

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from silva.errors import UsageError
-from silva.sandbox.confine import Confined, Level, confined, level, seen
+from silva.sandbox.confine import Confined, Level, confined, end, level, seen
 
 if TYPE_CHECKING:
     from silva.sandbox.protocol import Backend
@@ -69,4 +69,4 @@ async def open_backend(
     raise UsageError(f"sandbox backend {name!r} is not known; possible are {', '.join(BACKENDS)}")
 
 
-__all__ = ["BACKENDS", "Confined", "Level", "confined", "level", "open_backend", "seen"]
+__all__ = ["BACKENDS", "Confined", "Level", "confined", "end", "level", "open_backend", "seen"]

@@ -6,11 +6,15 @@ takes beyond what the caller bounds. `level` says what was truly reached, and it
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
+import secrets
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from enum import StrEnum
 from pathlib import Path
 
@@ -19,6 +23,10 @@ from silva.tree import Record
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/etc", "/opt")
 """What programs need of the system; read-only. Homes, /root, /var, /run and /srv are not there."""
+MARK = "SILVA_PROGRAM"
+"""The variable by which what a command without isolation has started is known for its own."""
+_END_SECONDS = 2.0
+"""How long a command's processes are looked for and killed: some may be starting more of them meanwhile."""
 INSIDE = Path("/workspace")
 """Where the folder of a command in namespaces lies for it: always the same, so that what programs tell their models
 of it does not differ from one episode to the next."""
@@ -32,11 +40,14 @@ class Level(StrEnum):
 
 
 class Confined(Record, frozen=True, kw_only=True):
-    """A command made ready: what to execute, with which environment, and what keeps it in."""
+    """A command made ready: what to execute, with which environment, and what keeps it in. `command` is the program
+    itself; `mark` stands in its environment where nothing else tells its processes from others."""
 
+    command: str
     arguments: tuple[str, ...]
     variables: dict[str, str]
     level: Level
+    mark: str = ""
 
 
 @functools.cache
@@ -99,13 +110,38 @@ def confined(
     }
     (folder / ".home").mkdir(exist_ok=True)
     if reached is Level.PROCESS:
-        return Confined(arguments=(program, *command[1:]), variables=inner, level=reached)
+        mark = secrets.token_hex(8)
+        marked = {**inner, MARK: mark}
+        arguments = (program, *command[1:])
+        return Confined(command=program, arguments=arguments, variables=marked, level=reached, mark=mark)
     binds: list[str] = []
     for path in map(str, _readable(Path(program), mounts)):
         binds += ["--ro-bind-try", path, path]
     own = ("--bind", str(folder), str(place), "--chdir", str(place))
     arguments = (*_base(), *binds, *own, program, *command[1:])
-    return Confined(arguments=arguments, variables=inner, level=reached)
+    return Confined(command=program, arguments=arguments, variables=inner, level=reached)
+
+
+def end(ready: Confined, root: int) -> None:
+    """Kill a command that was started as process `root`, in a session of its own, and all that it started. (Without
+    isolation, what threw its environment away, has a session of its own and lost its parent is not found.) Blocks."""
+    from silva.sandbox.forkserver.victims import kill, processes, trees
+    from silva.sandbox.process import labelled
+
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(root, signal.SIGKILL)
+    if not ready.mark:  # its processes end with the first of them
+        return
+    until = time.monotonic() + _END_SECONDS
+    while time.monotonic() < until:
+        table = processes("/proc")
+        found = (trees(table, [root]) | labelled(ready.mark, MARK)) & table.keys()
+        victims = [pid for pid in found if table[pid][3] != "Z"]
+        if not victims:
+            return
+        for pid in victims:
+            kill(pid)
+        time.sleep(0.002)
 
 
 def _reached(wanted: str) -> Level:

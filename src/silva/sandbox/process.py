@@ -245,14 +245,14 @@ class ProcessSandbox(HeldSandbox):
         return found
 
 
-def labelled(id: str) -> set[int]:
-    """The processes whose environment says that they belong to a sandbox."""
-    wanted = f"{LABEL}={id}\0".encode()
+def labelled(id: str, variable: str = LABEL) -> set[int]:
+    """The processes whose environment says that they belong to a sandbox, or have that value of another variable."""
+    wanted = f"\0{variable}={id}\0".encode()
     found = set()
     for name in os.listdir("/proc"):  # noqa: PTH208 - thousands of entries
         if name.isdigit():
             with contextlib.suppress(OSError), open(f"/proc/{name}/environ", "rb") as environ:  # noqa: PTH123
-                if wanted in environ.read() + b"\0":
+                if wanted in b"\0" + environ.read() + b"\0":
                     found.add(int(name))
     return found
 

@@ -43,8 +43,8 @@ MOST_LEAVES = 1000
 
 
 class Rollout(Record, frozen=True, kw_only=True):
-    """Which rollout a session is: its run and name, and its place among the rollouts of its task. `most_turns` bounds
-    its calls for as long as this gateway knows the rollout."""
+    """Which rollout a session is: its run and name, and its place among the rollouts of its task. `most_turns` and
+    `most_tokens` bound its calls and what they use, for as long as this gateway knows the rollout."""
 
     run_id: str
     name: str
@@ -55,6 +55,7 @@ class Rollout(Record, frozen=True, kw_only=True):
     seed: int = 0
     agent: str = ""
     most_turns: int | None = None
+    most_tokens: int | None = None
 
     @property
     def slot(self) -> str:

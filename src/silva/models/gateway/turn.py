@@ -85,13 +85,16 @@ class Turn:
             seconds: how long it may wait for others to be settled.
 
         Raises:
-            Problem: the rollout has taken its turns, or the run takes no more.
+            Problem: the rollout has taken its turns or used its tokens, or the run takes no more.
         """
         session, account = self.session, self.account
         self._size = size
         most = session.rollout.most_turns
         if most is not None and session.turns + session.under_way >= most:
             raise Problem("budget", f"this rollout has taken its {most} turns")
+        most = session.rollout.most_tokens
+        if most is not None and (used := session.usage.prompt_tokens + session.usage.completion_tokens) >= most:
+            raise Problem("budget", f"this rollout has used {used} of {most} tokens")
         session.under_way += 1
         self._counts = True
         stake = NO_STAKE
