@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import socket
+import time
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 
 def asked(text: str) -> dict[str, Any]:
@@ -68,3 +74,29 @@ def test_the_second_rollout_of_a_task_knows_its_turns_although_the_first_was_loa
     assert said == ["repeated", "repeated"]
     assert second.admin("POST", "runs/run/close").status_code == 200
     assert [trajectory.turns for trajectory in second.trajectories()] == [1, 1]
+
+
+def test_who_left_while_the_rollout_was_being_opened_is_not_answered_beside_its_retry(
+    scripted: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = serve(scripted(latency=0.5))
+    token = gateway.open_run()
+    really, slow = os.fdatasync, {"is": True}
+
+    def fdatasync(descriptor: int) -> None:
+        if slow["is"]:
+            time.sleep(1.0)
+        really(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", fdatasync)
+    body = json.dumps(asked("hello")).encode()
+    head = f"POST /r/run/new/v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n"
+    host, port = gateway.where.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as left:
+        left.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
+        time.sleep(0.2)  # the record of the rollout is on its way to disk
+    time.sleep(2.5)
+    slow["is"] = False
+    assert gateway.chat(token, body, rollout="new").ok
+    (tree,) = gateway.trees()
+    assert (len(tree.leaves), len(tree)) == (1, 2), "one answer: the one nobody heard, or none before"

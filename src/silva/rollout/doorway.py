@@ -21,7 +21,7 @@ from silva.errors import UsageError
 from silva.lake import Lake
 from silva.models.connect import Served, serve_spec
 from silva.models.gateway.app import GatewayApp
-from silva.models.gateway.config import Budget, GatewayConfig, Price, Route, Runs, StaticBackend
+from silva.models.gateway.config import Budget, GatewayConfig, Limits, Price, Route, Runs, StaticBackend
 from silva.models.gateway.gateway import Gateway
 from silva.models.gateway.keeper import Keeper
 from silva.models.gateway.routing.backend import Backend
@@ -130,7 +130,9 @@ def _gateway(config: RolloutConfig, lake: Lake, served: Served) -> Gateway:
         price=Price(input=endpoint.input_price, output=endpoint.output_price, cached=endpoint.cached_price),
         concurrency={"start": min(config.pool, 1024), "most": 4096},  # pyright: ignore[reportArgumentType]
     )
-    gateway = Gateway(GatewayConfig(models={endpoint.model or MODEL: route}), Keeper(lake), resumes=False)
+    limits = Limits(connections=max(4096, 8 * config.pool))
+    told = GatewayConfig(models={endpoint.model or MODEL: route}, limits=limits)
+    gateway = Gateway(told, Keeper(lake), resumes=False)
     backend = Backend(
         name="model",
         url=endpoint.url,

@@ -165,6 +165,7 @@ class Answering:
         """Read a body. Large ones of one run are read one after another, and others have the loop for as long as each
         took; who hung up before is not read at all."""
         if len(body) <= LARGE:
+            exchange.release()
             return self._decoded(decode, body)
         task = asyncio.current_task()
         exchange.on_leave(None if task is None else lambda: _leave(exchange, task))
@@ -175,8 +176,10 @@ class Answering:
                 try:
                     return self._decoded(decode, body)
                 finally:
+                    exchange.release()
                     await asyncio.sleep(time.perf_counter() - began)
         finally:
+            exchange.release()
             exchange.on_leave(None)
 
     async def _weighed(self, body: bytes) -> None:

@@ -28,6 +28,7 @@ from silva.models.gateway.openapi import document
 from silva.models.gateway.problem import Problem
 from silva.models.gateway.runs import RunAccount
 from silva.models.gateway.spoken import ANTHROPIC, CHAT, SPOKEN
+from silva.models.serving.bounds import Bounds, Room
 from silva.models.serving.exchange import Exchange, Receive, Refusal, Scope, Send
 from silva.tree import Json
 
@@ -80,7 +81,12 @@ class GatewayApp:
         self._admin = Admin(gateway, admin_token)
         self._started = started
         self.failure: SilvaError | Problem | None = None
-        self._largest = int(gateway.config.limits.body_mb * 1024 * 1024)
+        limits = gateway.config.limits
+        self.bounds = Bounds(
+            connections=limits.connections, head=int(limits.head_kb * 1024), seconds=limits.arrival_seconds
+        )
+        self._room = Room(int(limits.bodies_mb * 1024 * 1024))
+        self._largest = min(int(limits.body_mb * 1024 * 1024), self._room.most)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -164,9 +170,10 @@ class GatewayApp:
 
     async def _body(self, exchange: Exchange) -> bytes:
         try:
-            return await exchange.body(self._largest)
+            return await exchange.body(self._largest, self._room)
         except Refusal as refusal:
-            raise Problem("too_large", str(refusal)) from refusal
+            kind = {400: "malformed", 429: "rate_limit"}.get(refusal.status, "too_large")
+            raise Problem(kind, str(refusal), retry_after=refusal.retry_after) from refusal
 
     def _models(self, dialect: Dialect, name: str) -> bytes:
         if name:
@@ -200,7 +207,7 @@ async def refuse(exchange: Exchange, dialect: Dialect, problem: Problem) -> None
     headers: list[tuple[bytes, bytes]] = [(b"x-request-id", secrets.token_hex(8).encode())]
     if problem.retry_after is not None or problem.kind in ("rate_limit", "overloaded", "store"):
         headers.append((b"retry-after", b"%d" % math.ceil(max(1.0, problem.retry_after or 1.0))))
-    if problem.kind == "too_large":
+    if exchange.unread or problem.kind == "too_large":
         headers.append((b"connection", b"close"))
     body = dialect.error(problem.status, problem.kind, str(problem), problem.field)
     await exchange.send(problem.status, body, headers=tuple(headers))

@@ -199,10 +199,15 @@ class Limits(Section):
     """What a stranger may send, and how much may wait. `waiting`: requests waiting for a backend, over all runs;
     `wait_seconds`: how long one may wait before it is told to come again; `conversations_mb`: what conversations take
     in memory, roughly, before unused rollouts and old conversations are let go (the lake has all of them; one that goes
-    on is read again). `values`: how many there may be in the lists and objects of one body, where it is a large one;
-    five thousand messages with a call each have half as many."""
+    on is read again). `connections`: how many at once, others are refused; `head_kb`: URL and headers of a request;
+    `arrival_seconds`: how long one may make no progress in arriving; `bodies_mb`: what the bodies that come in pieces
+    take in memory, all together, until they are read. `values`: how many there may be in the lists and objects of one
+    body, where it is a large one; five thousand messages with a call each have half as many."""
 
     body_mb: float = Field(default=32.0, gt=0)
+    bodies_mb: float = Field(default=256.0, gt=0)
+    head_kb: float = Field(default=64.0, ge=1)
+    arrival_seconds: float = Field(default=60.0, gt=0)
     values: int = Field(default=100_000, ge=1)
     messages: int = Field(default=5000, ge=1)
     tools: int = Field(default=512, ge=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import socket
 import sys
@@ -16,7 +17,10 @@ from silva.models.gateway.config import GatewayConfig
 from silva.models.gateway.gateway import Gateway
 from silva.models.gateway.keeper import Keeper
 from silva.models.gateway.problem import Problem
+from silva.models.serving.bounds import open_files
 from silva.models.serving.server import serve_forever, url_of
+
+log = logging.getLogger(__name__)
 
 WINDOW_MS = 0.0
 """The journal does not gather turns before it writes: what comes while it writes is the next batch."""
@@ -49,6 +53,8 @@ def serve_gateway(
     def open_lake() -> Lake:
         return Lake.open(config.lake, window_ms=WINDOW_MS, compaction="process")
 
+    if short := open_files(config.limits.connections):
+        log.warning("%s", short)
     where = url_of(listening).removesuffix("/v1")
     collect_seldom()
     sys.setswitchinterval(SWITCH_SECONDS)

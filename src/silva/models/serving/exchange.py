@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from silva.models.serving.bounds import Room
+
 ABORT = "silva.abort"
 """ASGI extension of Silva's servers: a function that drops the connection at once."""
 
@@ -43,15 +45,19 @@ class Refusal(Exception):
 
 
 class Exchange:
-    """One request and what is sent back."""
+    """One request and what is sent back. `unread`: not all of its body was read, so that the connection is of no more
+    use."""
 
-    __slots__ = ("_receive", "_send", "headers", "left", "scope", "started")
+    __slots__ = ("_receive", "_room", "_send", "_taken", "headers", "left", "scope", "started", "unread")
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         self.scope = scope
         self.headers: list[tuple[bytes, bytes]] = scope["headers"]
         self.started = False
         self.left = False
+        self.unread = False
+        self._room: Room | None = None
+        self._taken = 0
         self._receive = receive
         self._send = send
 
@@ -67,27 +73,57 @@ class Exchange:
         scheme, _, given = self.header(b"authorization").partition(" ")
         return given.strip().encode("latin-1", "replace") if scheme.lower() == "bearer" else b""
 
-    async def body(self, largest: int = LARGEST_BODY) -> bytes:
-        """The whole body.
+    async def body(self, largest: int = LARGEST_BODY, room: Room | None = None) -> bytes:
+        """The whole body. One that comes in pieces takes its bytes of the `room`, until it is `released`.
 
         Raises:
-            Refusal: it is larger than this server takes (`largest` bytes); what follows is not read.
+            Refusal: it is larger than this server takes (`largest` bytes), or others have taken the room, and what
+                follows is not read; or its client has left.
         """
         announced = self.header(b"content-length")
         if announced.isdigit() and int(announced) > largest:
+            self.unread = True
             raise Refusal(413, f"the request is larger than {largest} bytes")
-        message = await self._receive()
+        message = await self._message()
         data: bytes = message.get("body", b"")
         if not message.get("more_body"):
             return data
+        self._room = room
         chunks, size = [data], len(data)
-        while message.get("more_body"):
-            message = await self._receive()
-            chunks.append(message.get("body", b""))
-            size += len(chunks[-1])
-            if size > largest:
-                raise Refusal(413, f"the request is larger than {largest} bytes")
+        try:
+            self._take(len(data))
+            while message.get("more_body"):
+                message = await self._message()
+                chunk: bytes = message.get("body", b"")
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > largest:
+                    raise Refusal(413, f"the request is larger than {largest} bytes")
+                self._take(len(chunk))
+        except BaseException:
+            self.unread = True
+            self.release()
+            raise
         return b"".join(chunks)
+
+    async def _message(self) -> MutableMapping[str, Any]:
+        message = await self._receive()
+        if message["type"] == "http.disconnect":
+            raise Refusal(400, "the request broke off")
+        return message
+
+    def release(self) -> None:
+        """The body is read, and what it took of the room is free again."""
+        if self._room is not None:
+            self._room.give_back(self._taken)
+            self._room, self._taken = None, 0
+
+    def _take(self, size: int) -> None:
+        if self._room is None:
+            return
+        if not self._room.take(size):
+            raise Refusal(429, f"large requests take {self._room.most} bytes already: come again", retry_after=1.0)
+        self._taken += size
 
     async def gone(self) -> None:
         """Return once the client has left."""

@@ -8,67 +8,18 @@ import logging
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
 from typing import Any
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from silva.errors import UsageError
-from silva.models.serving.exchange import ABORT, LEFT, WHOLE
+from silva.models.serving.bounds import Awaited, Bounds
+from silva.models.serving.protocol import Protocol
 
 STOP_SECONDS = 3
 """How long a stopping server waits for answers under way."""
-
-
-class Protocol(HttpToolsProtocol):
-    """uvicorn's HTTP protocol, with a way to drop the connection (fault injection needs one), to hear of a client
-    that hangs up without a task that waits for it, and to answer in one write: uvicorn's two wake a client twice."""
-
-    _left: Callable[[], object] | None = None
-
-    def on_message_begin(self) -> None:
-        """Begin a request."""
-        super().on_message_begin()
-        extensions: dict[str, Any] = self.scope.setdefault("extensions", {})  # pyright: ignore
-        extensions[ABORT] = self.transport.abort
-        extensions[LEFT] = self._when_left
-        extensions[WHOLE] = self._whole
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """The client has gone."""
-        super().connection_lost(exc)
-        if self._left is not None:
-            left, self._left = self._left, None
-            left()
-
-    def _whole(self, scope: Any, status: int, headers: list[tuple[bytes, bytes]], body: bytes) -> bool:
-        cycle = self.cycle
-        if cycle.scope is not scope or cycle.response_started or cycle.flow.write_paused or scope["method"] == "HEAD":
-            return False  # another request came meanwhile, or this one is answered in another way
-        if cycle.disconnected:
-            return True
-        parts = [STATUS_LINE[status]]
-        for name, value in headers:
-            if b"\n" in value or b"\r" in value:
-                return False  # uvicorn refuses it
-            if name == b"connection" and value == b"close":
-                cycle.keep_alive = False
-            parts += (name, b": ", value, b"\r\n")
-        if not cycle.keep_alive and (b"connection", b"close") not in headers:
-            parts.append(b"connection: close\r\n")
-        parts += (b"\r\n", body)
-        cycle.response_started = cycle.response_complete = True
-        cycle.waiting_for_100_continue = False
-        self.transport.write(b"".join(parts))
-        cycle.message_event.set()
-        if not cycle.keep_alive:
-            self.transport.close()
-        cycle.on_response()
-        return True
-
-    def _when_left(self, left: Callable[[], object] | None) -> None:
-        self._left = left
 
 
 def is_loopback(host: str) -> bool:
@@ -119,10 +70,11 @@ def url_of(listening: socket.socket) -> str:
 
 
 def server_config(application: Any) -> uvicorn.Config:
-    """How every server of Silva's runs."""
+    """How every server of Silva's runs; within the application's own `bounds` where it has some."""
+    bounds: Bounds = getattr(application, "bounds", Bounds())
     return uvicorn.Config(
         application,
-        http=Protocol,
+        http=partial(Protocol, bounds=bounds, awaited=Awaited(bounds.seconds)),  # pyright: ignore[reportArgumentType]
         ws="none",
         loop="uvloop",
         lifespan="on",
