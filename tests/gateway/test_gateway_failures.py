@@ -92,15 +92,6 @@ def test_a_deadline_ends_a_request_and_whose_it_was_says_whether_the_backend_is_
         assert (state.trouble != "") == blamed
 
 
-def test_a_thousand_clients_at_once_are_all_answered(scripted: Any, serve: Any) -> None:
-    gateway = serve(scripted(latency=0.01))
-    token = gateway.open_run()
-    with ThreadPoolExecutor(1000) as pool:
-        answers = list(pool.map(lambda place: gateway.chat(token, ASKED, rollout=f"r{place}").status_code, range(1000)))
-    assert answers == [200] * 1000
-    assert len({node.tree_id for node in gateway.nodes()}) == 1000
-
-
 @each_dialect
 def test_a_line_that_is_full_says_when_to_come_again(scripted: Any, serve: Any, route: str) -> None:
     gateway = serve(scripted(latency=1.0), route={"concurrency": {"start": 1, "most": 1}}, limits={"waiting": 2})

@@ -106,9 +106,14 @@ def _serve(settings: Any, token_file: Path | None, run: str | None) -> None:
 
     listen = settings.listen
     token = told_admin_token(listen.host, listen.admin_token_env, token_file)
-    serve_gateway(settings, bind(listen.host, listen.port), token, _say, run)
+    serve_gateway(settings, bind(listen.host, listen.port), token, _say, run, warn=_warn)
 
 
 def _say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
+
+
+def _warn(text: str) -> None:
+    sys.stderr.write(f"warning: {text}\n")
+    sys.stderr.flush()

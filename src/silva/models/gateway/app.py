@@ -111,6 +111,7 @@ class GatewayApp:
                     await done
         except (SilvaError, Problem) as error:  # uvicorn ends; whoever runs it tells the reason in one line
             self.failure = error
+            await self.gateway.routes.stop()
             await send({"type": "lifespan.startup.failed"})
             return
         await send({"type": "lifespan.startup.complete"})
