@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
+import msgspec
 import pytest
 from grown import call_ids, code, names, raw_arguments
 from hypothesis import given
@@ -32,7 +34,7 @@ def talks(draw: Any) -> list[Message]:
         parts += [TextPart(text=draw(words))] if draw(st.booleans()) else []
         made = []
         for place in range(draw(st.integers(0, 2))):
-            own = draw(call_ids) if draw(st.booleans()) and not made else f"c{number}-{place}"
+            own = draw(call_ids) if draw(st.booleans()) and not made else f"c{number}_{place}"
             name = draw(st.one_of(names, st.just("code_action")))
             made.append(ToolCall(id=own, name=name, arguments=draw(arguments)))
         if not parts and not made:
@@ -96,4 +98,13 @@ def test_file_without_the_extension_tells_the_same(name: str, said: list[Message
     bundle = without(name, walk_bundle(*said))
     (trajectory,) = bundle.trajectories
     ids = name not in NO_IDS
-    assert told([node.message for node in bundle.walk(trajectory)], ids) == told(said, ids)
+    walk = [node.message for node in bundle.walk(trajectory)]
+    if name == "adp":  # which tells ids that come again apart
+        walk = [renamed(message) for message in walk]
+    assert told(walk, ids) == told(said, ids)
+
+
+def renamed(message: Message) -> Message:
+    calls = tuple(msgspec.structs.replace(each, id=re.sub(r"-\d+$", "", each.id)) for each in message.tool_calls)
+    own = message.tool_call_id and re.sub(r"-\d+$", "", message.tool_call_id)
+    return msgspec.structs.replace(message, tool_calls=calls, tool_call_id=own)

@@ -188,6 +188,16 @@ def test_written_trace_follows_the_conventions() -> None:
     assert again("otel", bundle) == bundle
 
 
+def test_answers_to_an_id_that_comes_again_stay_with_their_calls() -> None:
+    said = assistant("", call("search", {}, "c"))
+    given_ = [user("q"), said, tool_result("c", "first"), said, tool_result("c", "second")]
+    (line,) = write("otel", [walk_bundle(*given_)])
+    document = json.loads(str(line))
+    attributes = document["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["attributes"]
+    attributes[:] = [p for p in attributes if p["key"] != "silva"]
+    assert [node.message for node in walk_of(one("otel", document))] == given_
+
+
 def test_written_trace_reads_as_a_stranger_would_without_the_extension() -> None:
     bundle = walk_bundle(system("s"), user("q"), assistant("", call("search", {"q": 1}, "c1")), tool_result("c1", "r"))
     (line,) = write("otel", [bundle])
@@ -306,166 +316,6 @@ def test_phoenix_reads_nested_attributes_and_a_data_frame_written_by_columns() -
     framed = walk_of(one("phoenix", frame))
     assert [node.message.text for node in framed] == ["q", "a"]
     assert framed[1].started == 1_700_000_000 and framed[1].usage.model_seconds == 1
-
-
-def test_langsmith_error_and_feedback_are_told() -> None:
-    runs = values("langsmith-openai.jsonl")
-    root = {**runs[0], "error": "ValueError('x')\n\nTraceback", "feedback_stats": {"helpful": {"n": 1, "avg": 1.0}}}
-    (trajectory,) = one("langsmith", root, *runs[1:]).trajectories
-    assert trajectory.outcome.status is Status.FAILED and trajectory.outcome.failure is not None
-    assert trajectory.outcome.failure.message == "ValueError('x')"
-    assert trajectory.attributes["langsmith"]["feedback"] == {"helpful": {"n": 1, "avg": 1.0}}
-
-
-def test_langsmith_trace_without_a_model_call_is_read_from_its_root() -> None:
-    root = {
-        "id": "1", "trace_id": "1", "run_type": "chain", "name": "agent", "start_time": "2026-01-01T00:00:00",
-        "inputs": {"messages": [{"type": "human", "content": "q"}]},
-        "outputs": {"messages": [{"type": "human", "content": "q"}, {"type": "ai", "content": "a"}]},
-    }  # fmt: skip
-    assert [node.message.text for node in walk_of(one("langsmith", root))] == ["q", "a"]
-
-
-def smith(number: int, inputs: Any, outputs: Any, **more: Any) -> dict[str, Any]:
-    start = f"2026-01-01T00:00:{number:02}"
-    return {"id": f"run-{number}", "trace_id": "t", "run_type": "llm", "start_time": start, "dotted_order": start,
-            "parent_run_id": "root", "inputs": inputs, "outputs": outputs, **more}  # fmt: skip
-
-
-WEATHER = {"type": "function_call", "call_id": "c1", "name": "weather", "arguments": '{"city": "Paris"}', "id": "fc_1"}
-SUNNY = {"type": "function_call_output", "call_id": "c1", "output": "sunny"}
-ASKED = {"role": "user", "content": "Weather?"}
-THOUGHT = {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "look it up"}]}
-
-
-def reply(words: str) -> dict[str, Any]:
-    content = [{"type": "output_text", "text": words, "annotations": []}]
-    return {"type": "message", "role": "assistant", "id": "m", "status": "completed", "content": content}
-
-
-@pytest.mark.parametrize("linked", [False, True], ids=["whole input", "previous_response_id"])
-def test_langsmith_responses_are_read_with_instructions_calls_and_thoughts(linked: bool) -> None:
-    instructed = {"instructions": "Be brief.", "model": "m"}
-    usage = {"input_tokens": 9, "output_tokens": 2, "input_tokens_details": {"cached_tokens": 4}}
-    tools_ = [{"type": "function", "name": "weather", "parameters": {}}, {"type": "web_search"}]
-    if linked:
-        later = {**instructed, "input": [SUNNY], "previous_response_id": "resp_1"}
-    else:
-        later = {**instructed, "input": [ASKED, WEATHER, SUNNY]}
-    bundle = one(
-        "langsmith",
-        smith(1, {**instructed, "input": [ASKED], "tools": tools_},
-              {"id": "resp_1", "output": [THOUGHT, reply("I look."), WEATHER], "usage": usage}),
-        smith(2, later, {"id": "resp_2", "output": [reply("Sunny.")]}),
-    ) if linked else one(
-        "langsmith",
-        smith(1, {**instructed, "input": [ASKED], "tools": tools_}, {"output": [THOUGHT, WEATHER], "usage": usage}),
-        smith(2, later, {"output": [reply("Sunny.")]}),
-    )  # fmt: skip
-    walk = walk_of(bundle)
-    assert [node.message.role for node in walk] == ["system", "user", "assistant", "tool", "assistant"]
-    assert [walk[0].message.text, walk[1].message.text] == ["Be brief.", "Weather?"]
-    (made,) = walk[2].message.tool_calls
-    assert (made.id, made.parsed(), walk[2].message.thinking) == ("c1", {"city": "Paris"}, "look it up")
-    assert (walk[3].message.tool_call_id, walk[3].message.text) == ("c1", "sunny")
-    assert walk[4].message.text == "Sunny." and (walk[2].usage.cached_tokens, walk[2].usage.prompt_tokens) == (4, 9)
-    assert [tool.name for tool in tools(walk)] == ["weather", "web_search"]
-
-
-def test_langsmith_responses_input_of_calls_alone_is_read() -> None:
-    walk = walk_of(one("langsmith", smith(1, {"input": [WEATHER, SUNNY]}, {"output": [reply("Sunny.")]})))
-    assert [node.message.role for node in walk] == ["assistant", "tool", "assistant"]
-
-
-def test_langsmith_responses_item_of_another_kind_is_named_and_kept() -> None:
-    search = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
-    walk = walk_of(one("langsmith", smith(1, {"input": "q"}, {"output": [search, reply("a")]})))
-    assert walk[1].message.text == "[web_search_call]\na"
-    assert walk[1].attributes["langsmith"]["message"]["blocks"] == [search]
-
-
-def test_langsmith_completions_are_read() -> None:
-    walk = walk_of(one("langsmith", smith(1, {"prompt": "Say hello."}, {"choices": [{"text": "hello"}]})))
-    assert [node.message.text for node in walk] == ["Say hello.", "hello"]
-
-
-def test_langsmith_run_without_a_reply_is_counted() -> None:
-    good = smith(1, {"input": "q"}, {"output": [reply("a")]})
-    for outputs in (None, {}, {"choices": []}, {"odd": "shape"}):
-        kept = one("langsmith", good, smith(2, {"input": "q"}, outputs)).trajectories[0].attributes["langsmith"]
-        assert kept["without_reply"] == 1
-    assert "without_reply" not in one("langsmith", good).trajectories[0].attributes["langsmith"]
-
-
-def test_langsmith_run_listed_twice_is_one() -> None:
-    good = smith(1, {"input": "q"}, {"output": [reply("a")]})
-    assert one("langsmith", good, good) == one("langsmith", good)
-
-
-def broken_traces(name: str, *, root: str = "", first: str = "", last: str = "", bare: bool = False) -> Bundle:
-    """A root span, a model call and another that continues it, each with the error it ended in."""
-    asked, answered = [text("user", "q")], [text("user", "q"), text("assistant", "a"), text("user", "r")]
-
-    def status(error: str) -> dict[str, Any]:
-        return {"status": {"code": 2, "message": error}} if error else {}
-
-    if name == "otel":
-        outer = {"traceId": "ab" * 16, "spanId": "f" * 16, "name": "app", "startTimeUnixNano": "0", **status(root)}
-        calls = [chat(1, asked, text("assistant", "a")), chat(2, answered, text("assistant", "b"))]
-        for span, error in zip(calls, (first, last), strict=True):
-            span |= {"parentSpanId": "f" * 16, **status(error)}
-            dropped = ("gen_ai.output.messages", "gen_ai.input.messages") if bare else ("gen_ai.output.messages",)
-            if error:
-                span["attributes"] = [p for p in span["attributes"] if p["key"] not in dropped]
-        return one("otel", spans(outer, *calls))
-
-    def row(number: int, kind: str, error: str, **attributes: Any) -> dict[str, Any]:
-        code = {"status_code": "ERROR", "status_message": error} if error else {"status_code": "OK"}
-        context = {"trace_id": "t", "span_id": f"s{number}"}
-        start = f"2026-01-01T00:00:0{number}"
-        return {"context": context, "span_kind": kind, "parent_id": "s0" if number else None, "start_time": start,
-                "end_time": start, **code, "attributes": attributes}  # fmt: skip
-
-    def words(*said: tuple[str, str]) -> list[Any]:
-        return [{"message.role": role, "message.content": content} for role, content in said]
-
-    asked_, again_ = words(("user", "q")), words(("user", "q"), ("assistant", "a"), ("user", "r"))
-    found = [row(0, "AGENT", root)]
-    for number, sent, said, error in ((1, asked_, "a", first), (2, again_, "b", last)):
-        told = {} if error and bare else {"llm.input_messages": sent}
-        answer = {} if error else {"llm.output_messages": words(("assistant", said))}
-        found.append(row(number, "LLM", error, **told, **answer))
-    return one("phoenix", *found)
-
-
-@pytest.mark.parametrize("name", ["otel", "phoenix"])
-def test_failing_root_or_last_call_is_a_failed_outcome(name: str) -> None:
-    for bare in (False, True):
-        for where, boundary in (("root", Boundary.AGENT), ("last", Boundary.MODEL)):
-            (trajectory,) = broken_traces(name, bare=bare, **{where: "no more money\nat line 3"}).trajectories
-            failure = trajectory.outcome.failure
-            assert trajectory.outcome.status is Status.FAILED and failure is not None
-            assert (failure.boundary, failure.message) == (boundary, "no more money")
-    assert broken_traces(name).trajectories[0].outcome.status is Status.COMPLETED
-
-
-@pytest.mark.parametrize("name", ["otel", "phoenix"])
-def test_failing_call_that_was_tried_again_is_none(name: str) -> None:
-    for trajectory in broken_traces(name, first="timeout").trajectories:
-        assert trajectory.outcome.status is Status.COMPLETED
-
-
-def test_failed_span_says_what_was_raised_where_its_status_does_not() -> None:
-    span = chat(1, [text("user", "q")], text("assistant", "a"))
-    event = {"name": "exception", "attributes": [pair("exception.message", "out of memory")]}
-    (trajectory,) = one("otel", spans({**span, "status": {"code": 2}, "events": [event]})).trajectories
-    assert trajectory.outcome.failure is not None and trajectory.outcome.failure.message == "out of memory"
-
-
-def test_langsmith_failing_last_call_is_a_failed_outcome() -> None:
-    good = smith(1, {"input": "q"}, {"output": [reply("a")]})
-    (trajectory,) = one("langsmith", good, smith(2, {"input": "r"}, None, error="TimeoutError()")).trajectories[1:]
-    assert trajectory.outcome.failure is not None and trajectory.outcome.failure.boundary is Boundary.MODEL
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def _plain(row: Row, origin: Origin, load: Loader | None) -> Bundle:
 class _Reading:
     """A trajectory while it is read: the last turn, and the calls that wait for an answer.
 
-    `raw`: whether arguments that are no object are told from others, which Silva's files of version 1.2.0 did not do.
+    `raw`: whether arguments that are no object are told from others, as Silva did not yet in version 1.2.0.
     """
 
     def __init__(self, load: Loader | None, raw: bool) -> None:

@@ -85,13 +85,14 @@ def fold(branches: Branches, key: str, calls: list[Call], answers: list[Answer])
     Returns:
         how many answers no call had asked for: they have no place on the tree.
     """
-    asked: dict[str, int] = {}
+    asked: dict[str, list[int]] = {}
     for call in sorted(calls, key=lambda call: call.started):
         place = _sent(branches, key, call)
         for number, said in enumerate(call.said):
             reason = call.finish_reasons[number] if number < len(call.finish_reasons) else ""
             own = branches.add(place, _turn(branches, key, call, said, place, number), finish_reason=reason)
-            asked |= {made.id: own for made in said.message.tool_calls}
+            for made in said.message.tool_calls:
+                asked.setdefault(made.id, []).append(own)
     placed = [_answer(branches, key, answer, asked) for answer in sorted(answers, key=lambda answer: answer.started)]
     return placed.count(False)
 
@@ -158,30 +159,42 @@ def _seen(branches: Branches, place: int) -> tuple[int, ...] | None:
     return tuple(ids)
 
 
-def _answer(branches: Branches, key: str, answer: Answer, asked: dict[str, int]) -> bool:
+def _answer(branches: Branches, key: str, answer: Answer, asked: dict[str, list[int]]) -> bool:
     call_id = answer.said.message.tool_call_id
-    caller = asked.get(call_id) if call_id is not None else None
-    if call_id is None or caller is None:
+    callers = asked.get(call_id, []) if call_id is not None else []
+    if call_id is None or not callers:
         return False
     usage = Usage(env_seconds=answer.seconds)
+    known = [_answered(branches, caller, call_id) for caller in callers]
+    told = [place for place in known if place is not None and branches.twigs[place].turn.usage == NO_USAGE]
+    # Where an id comes again, an answer belongs to the call whose answer says the same, else to one that has none yet.
+    words = answer.said.message.text
+    same = next((place for place in told if branches.twigs[place].turn.message.text == words), None)
+    end = next((caller for caller, place in zip(callers, known, strict=True) if place is None), None)
+    if same is None and end is not None:
+        while tail := [at for at in branches.children(end) if branches.twigs[at].turn.message.role == "tool"]:
+            end = tail[0]
+        kept = {**answer.attributes, **({"message": answer.said.kept} if answer.said.kept else {})}
+        attributes = {key: kept} if kept else {}
+        branches.add(end, Turn(message=answer.said.message, usage=usage, started=answer.started, attributes=attributes))
+    elif same is not None or told:
+        place = told[0] if same is None else same
+        turn = branches.twigs[place].turn
+        given: Any = turn.attributes.get(key, {})
+        kept = {**given, **answer.attributes}
+        attributes = {**turn.attributes, **({key: kept} if kept else {})}
+        branches.replace(place, usage=usage, started=turn.started or answer.started, attributes=attributes)
+    return True
+
+
+def _answered(branches: Branches, caller: int, call_id: str) -> int | None:
+    """The place of what answers a call, among the answers that follow its turn."""
     below = [caller]
     while below:
-        at = below.pop()
-        for child in branches.children(at):
-            turn = branches.twigs[child].turn
-            if turn.message.role == "tool" and turn.message.tool_call_id == call_id:
-                if turn.usage == NO_USAGE:
-                    given: Any = turn.attributes.get(key, {})
-                    kept: Json = {**given, **answer.attributes}
-                    attributes: Json = {**turn.attributes, **({key: kept} if kept else {})}
-                    branches.replace(child, usage=usage, started=turn.started or answer.started, attributes=attributes)
-                return True
-            if turn.message.role == "tool":
+        for child in branches.children(below.pop()):
+            message = branches.twigs[child].turn.message
+            if message.role == "tool" and message.tool_call_id == call_id:
+                return child
+            if message.role == "tool":
                 below.append(child)
-    end = caller
-    while tail := [at for at in branches.children(end) if branches.twigs[at].turn.message.role == "tool"]:
-        end = tail[0]
-    kept = {**answer.attributes, **({"message": answer.said.kept} if answer.said.kept else {})}
-    attributes = {key: kept} if kept else {}
-    branches.add(end, Turn(message=answer.said.message, usage=usage, started=answer.started, attributes=attributes))
-    return True
+    return None
