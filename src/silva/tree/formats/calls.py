@@ -93,8 +93,9 @@ def fold(branches: Branches, key: str, calls: list[Call], answers: list[Answer])
             own = branches.add(place, _turn(branches, key, call, said, place, number), finish_reason=reason)
             for made in said.message.tool_calls:
                 asked.setdefault(made.id, []).append(own)
-    placed = [_answer(branches, key, answer, asked) for answer in sorted(answers, key=lambda answer: answer.started)]
-    return placed.count(False)
+    taken: set[int] = set()
+    ordered = sorted(answers, key=lambda answer: answer.started)
+    return [_answer(branches, key, answer, asked, taken) for answer in ordered].count(False)
 
 
 def _sent(branches: Branches, key: str, call: Call) -> int:
@@ -159,14 +160,14 @@ def _seen(branches: Branches, place: int) -> tuple[int, ...] | None:
     return tuple(ids)
 
 
-def _answer(branches: Branches, key: str, answer: Answer, asked: dict[str, list[int]]) -> bool:
+def _answer(branches: Branches, key: str, answer: Answer, asked: dict[str, list[int]], taken: set[int]) -> bool:
     call_id = answer.said.message.tool_call_id
     callers = asked.get(call_id, []) if call_id is not None else []
     if call_id is None or not callers:
         return False
     usage = Usage(env_seconds=answer.seconds)
     known = [_answered(branches, caller, call_id) for caller in callers]
-    told = [place for place in known if place is not None and branches.twigs[place].turn.usage == NO_USAGE]
+    told = [place for place in known if place is not None and place not in taken]
     # Where an id comes again, an answer belongs to the call whose answer says the same, else to one that has none yet.
     words = answer.said.message.text
     same = next((place for place in told if branches.twigs[place].turn.message.text == words), None)
@@ -176,9 +177,11 @@ def _answer(branches: Branches, key: str, answer: Answer, asked: dict[str, list[
             end = tail[0]
         kept = {**answer.attributes, **({"message": answer.said.kept} if answer.said.kept else {})}
         attributes = {key: kept} if kept else {}
-        branches.add(end, Turn(message=answer.said.message, usage=usage, started=answer.started, attributes=attributes))
+        turn = Turn(message=answer.said.message, usage=usage, started=answer.started, attributes=attributes)
+        taken.add(branches.add(end, turn))
     elif same is not None or told:
         place = told[0] if same is None else same
+        taken.add(place)
         turn = branches.twigs[place].turn
         given: Any = turn.attributes.get(key, {})
         kept = {**given, **answer.attributes}
