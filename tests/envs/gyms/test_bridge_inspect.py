@@ -1,5 +1,6 @@
 """Inspect AI tasks played by Silva's agent. Slow: needs `silva envs install inspect` (skipped where it is missing)."""
 
+import base64
 import hashlib
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from silva.errors import UsageError
 from silva.tree import ImagePart, ToolCall, assistant, call
 
 TASKS = Path(__file__).with_name("bridged") / "inspect_tasks.py"
+DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR4nGP4z8AAAAMBAQDJ/pLvAAAAAElFTkSuQmCC"
 
 pytestmark = [
     pytest.mark.slow,
@@ -117,13 +119,26 @@ async def test_a_solver_that_takes_back_what_was_shown_or_called_is_not_followed
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [("sound", "ContentAudio"), ("video", "ContentVideo"), ("document", "ContentDocument")]
+    ("kind", "why"),
+    [
+        ("sound", "the task sends ContentAudio, which Silva's messages cannot carry"),
+        ("video", "the task sends ContentVideo, which Silva's messages cannot carry"),
+        ("document", "the task sends ContentDocument, which Silva's messages cannot carry"),
+    ],
 )
-async def test_what_no_message_can_hold_fails_by_name(kind, name):
+async def test_what_no_message_can_hold_fails_by_name(kind, why):
     async with pool(f"media,kind={kind}") as media, media.lease() as env:
-        with pytest.raises(EnvError, match=f"the task sends {name}, which Silva's messages cannot carry") as caught:
+        with pytest.raises(EnvError, match=why) as caught:
             await env.reset((await media.tasks())[0], 0)
         assert caught.value.kind == "env.raised"
+
+
+async def test_a_picture_that_lies_elsewhere_is_fetched_by_inspect(tmp_path):
+    (tmp_path / "dot.png").write_bytes(base64.b64decode(DOT))
+    async with pool(f"poster,place={tmp_path / 'dot.png'}") as posters, posters.lease() as env:
+        opening = await env.reset((await posters.tasks())[0], 0)
+        (shown,) = [part for part in opening.messages[0].parts if isinstance(part, ImagePart)]
+        assert opening.blobs[shown.hash] == base64.b64decode(DOT)
 
 
 async def test_a_tool_choice_of_none_offers_no_tools():

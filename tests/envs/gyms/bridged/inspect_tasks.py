@@ -174,6 +174,13 @@ def media(kind: str):
     return Task(dataset=MemoryDataset([Sample(input=opening, target="x")]), solver=generate(), scorer=included())
 
 
+@task
+def poster(place: str):
+    """A question with a picture that lies elsewhere."""
+    opening = [ChatMessageUser(content=[ContentText(text="What is it?"), ContentImage(image=place)])]
+    return Task(dataset=MemoryDataset([Sample(input=opening, target="x")]), solver=generate(), scorer=included())
+
+
 @solver
 def chooses_no_tool():
     async def solve(state, generate):
