@@ -133,6 +133,13 @@ async def test_what_no_message_can_hold_fails_by_name(kind, why):
         assert caught.value.kind == "env.raised"
 
 
+async def test_old_screenshots_stay_in_the_conversation():
+    async with pool("screens") as screens, screens.lease() as env:
+        opening = await env.reset((await screens.tasks())[0], 0)
+        shown = [part.hash for message in opening.messages for part in message.parts if isinstance(part, ImagePart)]
+        assert len(shown) == len(set(shown)) == len(opening.blobs) == 2
+
+
 async def test_a_picture_that_lies_elsewhere_is_fetched_by_inspect(tmp_path):
     (tmp_path / "dot.png").write_bytes(base64.b64decode(DOT))
     async with pool(f"poster,place={tmp_path / 'dot.png'}") as posters, posters.lease() as env:

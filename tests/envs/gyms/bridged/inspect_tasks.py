@@ -6,6 +6,7 @@ from inspect_ai.agent import react
 from inspect_ai.dataset import MemoryDataset, Sample
 from inspect_ai.model import (
     ChatMessageAssistant,
+    ChatMessageTool,
     ChatMessageUser,
     ContentAudio,
     ContentDocument,
@@ -20,7 +21,7 @@ from inspect_ai.model import (
 from inspect_ai.scorer import Score, mean, scorer
 from inspect_ai.scorer import includes as included
 from inspect_ai.solver import generate, self_critique, solver, use_tools
-from inspect_ai.tool import tool
+from inspect_ai.tool import ToolCall, computer, tool
 from inspect_ai.util import sandbox, store
 
 
@@ -172,6 +173,20 @@ def media(kind: str):
     }[kind]
     opening = [ChatMessageUser(content=[ContentText(text="What is it?"), held])]
     return Task(dataset=MemoryDataset([Sample(input=opening, target="x")]), solver=generate(), scorer=included())
+
+
+@task
+def screens():
+    """Two screenshots taken already, and a tool that would show its latest alone."""
+    opening = [ChatMessageUser(content="Click.")]
+    for number, colour in enumerate(PIXELS):
+        made = ToolCall(id=f"s{number}", function="computer", arguments={"action": "screenshot"})
+        opening += [
+            ChatMessageAssistant(content="", tool_calls=[made]),
+            ChatMessageTool(content=[pixel(colour)], tool_call_id=made.id, function="computer"),
+        ]
+    solver = [use_tools(computer(max_screenshots=1)), generate(tool_calls="none")]
+    return Task(dataset=MemoryDataset([Sample(input=opening, target="x")]), solver=solver, scorer=included())
 
 
 @task
