@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import subprocess
 import sys
@@ -213,3 +214,42 @@ def test_room_that_is_not_there_to_lay_ahead_is_used_to_the_end_and_then_told(tm
     ids = held(tmp_path)
     whole = [node.id for number in range(int(kept)) for node in episode(number)[0]]
     assert ids == whole and 300_000 - (tmp_path / "0000000001.sealed").stat().st_size < 20_000
+
+
+def test_room_is_reserved_before_anything_is_written_or_refused_in_one_line(tmp_path, monkeypatch):
+    log = Journal(tmp_path, where="here", number=1, window=0)
+    path = tmp_path / "0000000001.open"
+    log.reserve()
+    assert path.stat().st_size == len(MAGIC) + AHEAD
+    assert held(tmp_path) == []
+    monkeypatch.setattr(os, "fdatasync", _no_room)
+    with pytest.raises(StoreError, match="here: the disk is full"):
+        log.reserve()
+    monkeypatch.undo()
+    log.append_sync(frames(records(1, 2)))
+    log.close()
+    assert held(tmp_path) == [each.id for each in records(1, 2)]
+    with pytest.raises(StoreError, match="closed"):
+        log.reserve()
+
+
+def test_room_that_was_reserved_by_who_was_then_killed_is_no_damage(tmp_path):
+    segment = Segment(tmp_path, 1)
+    segment.reserve()
+    segment.close()
+    recover(tmp_path, "here")
+    assert held(tmp_path) == []
+
+
+async def test_nothing_at_all_is_on_disk_once_all_before_it_is_however_quick_the_disk(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: None)
+    log = Journal(tmp_path, where="here", number=1, window=0)
+    for number in range(80):  # by now it is known to be quick
+        await log.submit(parts([encode(task(number))]), at_once=True)
+    await log.submit(parts([]), at_once=True)
+    log.close()
+    assert len(held(tmp_path)) == 80
+
+
+def _no_room(descriptor: int) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

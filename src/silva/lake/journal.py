@@ -95,7 +95,8 @@ class Journal:
         """Queue `data` (whole frames); the future is done once it is on disk.
 
         Args:
-            data: what to write, in one piece or in parts that follow each other (`frames.parts`).
+            data: what to write, in one piece or in parts that follow each other (`frames.parts`); with no parts, the
+                future is done once all that was submitted before is on disk.
             at_once: the event loop has little else to do, so on a quick disk it is written before this returns.
             meanwhile: called once, while the data is on its way; it must not raise.
 
@@ -105,7 +106,7 @@ class Journal:
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         parts = [data] if isinstance(data, bytes) else data
-        if not (at_once and self._written_here(parts, waiter, meanwhile)):
+        if not (at_once and parts and self._written_here(parts, waiter, meanwhile)):
             self._put(parts, loop, waiter)
             if meanwhile is not None:
                 meanwhile()
@@ -124,6 +125,18 @@ class Journal:
         waiter: Future[None] = Future()
         self._put([data], None, waiter)
         waiter.result()
+
+    def reserve(self) -> None:
+        """Return once the disk has given room for batches to come.
+
+        Raises:
+            StoreError: it gives none, or an earlier write failed, or the journal is closed.
+        """
+        with self._writing:
+            if self._failure is not None or self._closing:
+                raise StoreError(self._failure or f"lake {self._where}: is closed; open it again to write")
+            with refusals(self._where):
+                self._segment.reserve()
 
     def seal(self) -> None:
         """Seal the current segment if it holds anything; return once the next one is open."""

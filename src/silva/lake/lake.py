@@ -205,6 +205,10 @@ class Lake:
     def __exit__(self, *_: object) -> None:
         self.close_sync()
 
+    def reserve(self) -> None:
+        """Have room on the disk for records to come (1 MB), blocking; raises as `append` where it has none."""
+        self._writer().reserve()
+
     # Reading
 
     def nodes(
@@ -262,8 +266,7 @@ class Lake:
         Raises:
             UsageError: there is none.
         """
-        nodes = self.nodes(tree_id=tree_id)
-        if not nodes:
+        if not (nodes := self.nodes(tree_id=tree_id)):
             raise UsageError(f"lake {self.location}: has no tree {tree_id}; see `silva trees list`")
         return Tree(nodes)
 
@@ -277,8 +280,7 @@ class Lake:
 
     def run(self, run_id: str) -> Run | None:
         """The run of that name, or None."""
-        found = self._reader.records(RUNS, None, None, id=run_id)
-        return found[0] if found else None
+        return next(iter(self._reader.records(RUNS, None, None, id=run_id)), None)
 
     def supervisions(
         self, *, run_id: str | None = None, node_id: str | None = None, where: Filter | None = None

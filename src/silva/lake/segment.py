@@ -82,13 +82,24 @@ class Segment:
         if self.empty or not self.is_short:
             return
         try:
+            self.reserve()
+        except OSError:  # batches may be small enough; who writes one is told
+            self._no_room = True
+
+    def reserve(self) -> None:
+        """Lay out zeros for batches to come.
+
+        Raises:
+            OSError: the disk gives no room for them.
+        """
+        try:
             _write(self._descriptor, [_ZEROS], self._length)
             os.fdatasync(self._descriptor)
             self._length += AHEAD
-        except OSError:  # batches may be small enough; who writes one is told
-            self._no_room = True
+        except OSError:
             os.ftruncate(self._descriptor, self.size)
             self._length = self.size
+            raise
 
     def cut(self) -> None:
         """Take off what is behind the last batch.

@@ -4,7 +4,8 @@
                 └─ the disk is full ─▶ failure: turns are refused before a model is asked ─▶ recover: open again
 
 After a failed write the journal takes nothing more until it is opened anew (a disk that lost one write cannot be
-trusted to keep order), so recovery closes and opens the lake; what was acknowledged is in it.
+trusted to keep order), so recovery closes and opens the lake; what was acknowledged is in it. It is over only once the
+disk has given room for what comes.
 """
 
 from __future__ import annotations
@@ -151,6 +152,7 @@ class Keeper:
             except StoreError as error:
                 log.warning("closing the lake that failed: %s", error)
             self.lake = await asyncio.to_thread(reopen)
+            await asyncio.to_thread(self.lake.reserve)  # or the next turn would be asked of the model, and withheld
             self.failure = None
             self.recovered()
             log.warning("the lake can be written again; turns are kept")
