@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
@@ -14,7 +15,8 @@ ABORT = "silva.abort"
 """ASGI extension of Silva's servers: a function that drops the connection at once."""
 
 LEFT = "silva.left"
-"""ASGI extension of Silva's servers: give it a function, which is called if the client hangs up first."""
+"""ASGI extension of Silva's servers: give it a function, which is called if the client hangs up first, and how long one
+may take nothing of what is sent before it is hung up on, at a time and in all."""
 
 WHOLE = "silva.whole"
 """ASGI extension of Silva's servers: give it the scope, a status, headers and a body, which leave in one piece; False
@@ -130,9 +132,15 @@ class Exchange:
         while (await self._receive())["type"] != "http.disconnect":
             pass
 
-    def on_leave(self, left: Callable[[], object] | None) -> None:
-        """Have `left` called if the client hangs up before the answer's end; None takes that back."""
-        self.scope["extensions"][LEFT](left)
+    def on_leave(self, left: Callable[[], object] | None, silence: float = math.inf, seconds: float = math.inf) -> None:
+        """Have `left` called if the client hangs up before the answer's end; None takes that back.
+
+        Args:
+            left: what to call.
+            silence: a client that has not taken what was sent for so many seconds is hung up on.
+            seconds: so is one that still has not when so many have passed from now.
+        """
+        self.scope["extensions"][LEFT](left, silence, seconds)
 
     async def send(
         self,

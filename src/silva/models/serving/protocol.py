@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -15,14 +16,16 @@ from silva.models.serving.exchange import ABORT, LEFT, WHOLE
 
 class Protocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol, with a way to drop the connection (fault injection needs one), to hear of a client
-    that hangs up without a task that waits for it, and to answer in one write: uvicorn's two wake a client twice.
-    It keeps to the server's bounds before anybody is asked for a token."""
+    that hangs up without a task that waits for it, to hang up on one that stays and reads nothing, and to answer in one
+    write: uvicorn's two wake a client twice. It keeps to the server's bounds before anybody is asked for a token."""
 
     def __init__(self, *given: Any, bounds: Bounds, awaited: Awaited, **named: Any) -> None:
         super().__init__(*given, **named)
         self._bounds = bounds
         self._awaited = awaited
         self._left: Callable[[], object] | None = None
+        self._silence = self._until = math.inf
+        self._dropping: asyncio.TimerHandle | None = None
         self._lost = False
         self._refused = False
         self._in_head = self._arriving = self._long = self._is_awaited = False
@@ -147,6 +150,7 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
         self._lost = True
         self._awaited.let_go(self)
+        self._keep()
         if self._left is not None:
             left, self._left = self._left, None
             left()
@@ -176,8 +180,33 @@ class Protocol(HttpToolsProtocol):
         cycle.on_response()
         return True
 
-    def _when_left(self, left: Callable[[], object] | None) -> None:
+    def pause_writing(self) -> None:
+        """The client has not taken what was sent to it; more would only lie here."""
+        super().pause_writing()
+        self._drop_later()
+
+    def resume_writing(self) -> None:
+        """The client has taken most of it."""
+        super().resume_writing()
+        self._keep()
+
+    def _when_left(self, left: Callable[[], object] | None, silence: float, seconds: float) -> None:
         if left is not None and self._lost:
             left()
-        else:
-            self._left = left
+            return
+        self._left, self._silence = left, silence
+        self._until = self.loop.time() + seconds
+        self._keep()
+        if self.flow.write_paused:
+            self._drop_later()
+
+    def _drop_later(self) -> None:
+        if self._left is not None and self._dropping is None:
+            ends = min(self.loop.time() + self._silence, self._until)
+            if ends < math.inf:
+                self._dropping = self.loop.call_at(ends, self.transport.abort)
+
+    def _keep(self) -> None:
+        if self._dropping is not None:
+            self._dropping.cancel()
+            self._dropping = None
