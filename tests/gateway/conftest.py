@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -11,9 +10,10 @@ from typing import Any
 
 import pytest
 import requests
+from disks import FullDisk
 
 from silva.lake import Lake
-from silva.models.gateway import keeper as keeper_module
+from silva.models.gateway import keeper as keeping
 from silva.models.gateway.app import GatewayApp
 from silva.models.gateway.config import GatewayConfig
 from silva.models.gateway.gateway import Gateway
@@ -122,17 +122,10 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Serving]]:
 
 
 @pytest.fixture
-def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, bool]]:
-    """`full["is"] = True`: from now on the journal's disk is full."""
-    full = {"is": False}
-    really = os.fdatasync
-
-    def fdatasync(descriptor: int) -> None:
-        if full["is"]:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        really(descriptor)
-
-    monkeypatch.setattr(os, "fdatasync", fdatasync)
-    monkeypatch.setattr(keeper_module, "PATIENCE", 0.0)
-    yield full
-    full["is"] = False
+def full_disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[FullDisk]:
+    """`full_disk.full = True`: from now on the journal's disk is full. The gateway tries again at once."""
+    disk = FullDisk()
+    monkeypatch.setattr(os, "fdatasync", disk)
+    monkeypatch.setattr(keeping, "PATIENCE", 0.0)
+    yield disk
+    disk.full = False

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from disks import FullDisk
 from versioned_model import Versioned
 
 from silva.models.gateway.versions import KEPT
@@ -199,11 +200,11 @@ def test_a_swap_needs_one_backend_that_is_up(serve: Any) -> None:
 
 @pytest.mark.parametrize("adapter", ["a/1", ""])
 def test_what_is_told_of_a_swap_that_cannot_be_noted_is_so(
-    model: Any, serve: Any, full_disk: dict[str, bool], adapter: str
+    model: Any, serve: Any, full_disk: FullDisk, adapter: str
 ) -> None:
     app, backend = model()
     gateway = serve(backend, route=ROUTE)
-    full_disk["is"] = True
+    full_disk.full = True
     answer = swap(gateway, "step-1", adapter)
     assert answer.status_code == 507
     (shown,) = gateway.admin("GET", "models").json()["models"]
@@ -211,7 +212,7 @@ def test_what_is_told_of_a_swap_that_cannot_be_noted_is_so(
         assert shown["version"] == "v0" and "keeps v0" in answer.text and app.adapters == {}
     else:  # the caller changed the weights: they have their name
         assert shown["version"] == "step-1" and "serves step-1 from now on" in answer.text
-    full_disk["is"] = False
+    full_disk.full = False
     assert swap(gateway, "step-1", adapter).ok
 
 

@@ -1,4 +1,4 @@
-"""What clients do again after a gateway died under them: end a rollout, go on among others of the same task."""
+"""How rollouts end: again, after a gateway died under them, among others of the same task; or without an answer."""
 
 from __future__ import annotations
 
@@ -100,3 +100,17 @@ def test_who_left_while_the_rollout_was_being_opened_is_not_answered_beside_its_
     assert gateway.chat(token, body, rollout="new").ok
     (tree,) = gateway.trees()
     assert (len(tree.leaves), len(tree)) == (1, 2), "one answer: the one nobody heard, or none before"
+
+
+def test_a_rollout_in_which_nothing_was_answered_says_why_once_its_run_is_closed(scripted: Any, serve: Any) -> None:
+    gateway = serve(scripted(faults=[{"kind": "status", "every": 1}]), route={"attempts": 1})
+    token = gateway.open_run()
+    announce(gateway, "unused", 0)
+    announce(gateway, "failed", 1)
+    assert gateway.chat(token, asked("hello"), rollout="failed").status_code == 502
+    assert gateway.admin("POST", "runs/run/close").ok
+    ends = {each.attributes["rollout"]: each.outcome for each in gateway.trajectories()}
+    assert {name: end.status for name, end in ends.items()} == {"unused": "failed", "failed": "failed"}
+    failures = {name: end.failure for name, end in ends.items()}
+    assert failures["failed"].code == "model.upstream" and "planned failure" in failures["failed"].message
+    assert failures["unused"].code == "agent.unanswered"

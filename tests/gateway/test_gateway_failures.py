@@ -1,4 +1,4 @@
-"""What bad backends, a crowd and full disks do to the gateway, and how its clients are told."""
+"""What bad backends and a crowd do to the gateway, and how its clients are told."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from typing import Any
 
 import msgspec
 import pytest
-import requests
 from dialect_errors import ASKED, ROUTES, broken_off, each_dialect, message_of, path_to
 from under_load import completed, generated
-
-from silva.models.gateway import keeper as keeper_module
 
 
 @each_dialect
@@ -214,65 +211,3 @@ def test_garbage_is_told_to_the_breaker_and_another_backend_is_tried(
     first = next(iter(gateway.gateway.route("scripted").router.fleet.states()))
     assert first.served == 1 and first.breaker.phase == "open"
     assert len(gateway.nodes()) == 2
-
-
-@each_dialect
-def test_a_full_disk_refuses_turns_until_there_is_room_and_loses_none(
-    scripted: Any, serve: Any, full_disk: dict[str, bool], route: str
-) -> None:
-    model = scripted()
-    gateway = serve(model)
-    token = gateway.open_run()
-    first = gateway.chat(token, ASKED)
-    assert first.ok
-    full_disk["is"] = True
-    refused = gateway.post(path_to(route), token, ROUTES[route])
-    assert refused.status_code == 507 and "retry-after" in refused.headers
-    assert "kept" in message_of(refused, route)
-    goes_on = [*ASKED["messages"], first.json()["choices"][0]["message"], {"role": "user", "content": "more"}]
-    full_disk["is"] = False
-    again = gateway.chat(token, {**ASKED, "messages": goes_on})
-    assert again.ok, again.text
-    assert requests.get(f"{gateway.where}/readyz", timeout=10).ok
-    (tree,) = gateway.trees()
-    assert len(tree.leaves) == 1 and len(tree) == 4
-
-
-@each_dialect
-def test_a_run_may_opt_for_best_effort_and_is_told(
-    scripted: Any, serve: Any, full_disk: dict[str, bool], monkeypatch: pytest.MonkeyPatch, route: str
-) -> None:
-    monkeypatch.setattr(keeper_module, "PATIENCE", 3600.0)
-    gateway = serve(scripted())
-    token = gateway.open_run("loose", capture="best_effort")
-    strict = gateway.open_run("strict")
-    path = path_to(route, "loose")
-    assert gateway.post(path, token, ROUTES[route]).headers["x-silva-capture"] == "kept"
-    full_disk["is"] = True
-    lost = [gateway.post(path, token, ROUTES[route]) for _ in range(3)]
-    assert [answer.status_code for answer in lost] == [200] * 3
-    assert [answer.headers["x-silva-capture"] for answer in lost] == ["lost"] * 3
-    refused = gateway.post(path_to(route, "strict"), strict, ROUTES[route])
-    assert refused.status_code == 507 and "kept" in message_of(refused, route)
-    assert gateway.admin("GET", "runs/loose").json()["spent"]["lost"] == 3
-    assert requests.get(f"{gateway.where}/readyz", timeout=10).status_code == 503
-    metrics = requests.get(f"{gateway.where}/metrics", timeout=10).text
-    assert "silva_store_writable 0.0" in metrics and "silva_turns_lost 3.0" in metrics
-
-
-def test_a_trajectory_says_how_many_turns_were_lost_also_once_the_disk_has_room_again(
-    scripted: Any, serve: Any, full_disk: dict[str, bool]
-) -> None:
-    gateway = serve(scripted())
-    token = gateway.open_run(capture="best_effort")
-    gateway.chat(token, ASKED, rollout="a")
-    gateway.chat(token, ASKED, rollout="b")
-    full_disk["is"] = True
-    assert [gateway.chat(token, ASKED, rollout="a").headers["x-silva-capture"] for _ in range(2)] == ["lost"] * 2
-    full_disk["is"] = False
-    assert gateway.chat(token, ASKED, rollout="a").headers["x-silva-capture"] == "kept"
-    for rollout in ("a", "b"):
-        assert gateway.admin("POST", f"runs/run/rollouts/{rollout}/end", {"score": 1.0}).ok
-    assert gateway.admin("GET", "runs/run").json()["spent"]["lost"] == 2
-    lost = {t.attributes["rollout"]: (t.turns, t.attributes.get("lost")) for t in gateway.trajectories()}
-    assert lost == {"a": (2, 2), "b": (1, None)}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -190,6 +191,42 @@ def test_a_run_that_has_expired_or_is_closed_is_over(scripted: Any, serve: Any, 
 
 
 @each_dialect
+@pytest.mark.parametrize("over", ["expired", "closed"])
+def test_a_run_that_is_over_answers_nothing_at_all(scripted: Any, serve: Any, route: str, over: str) -> None:
+    gateway = serve(scripted(), route={"renderer": "scripted"})
+    token = gateway.open_run(hours=1.0 / 3600 if over == "expired" else 1.0)
+    assert gateway.post(path_to(route), token, ROUTES[route]).ok
+    if over == "expired":
+        time.sleep(1.05)
+    else:
+        assert gateway.admin("POST", "runs/run/close").ok
+    headers = {"Authorization": f"Bearer {token}", "anthropic-version": "2023-06-01"}
+    for answer in (
+        gateway.post(path_to(route), token, ROUTES[route], **{"x-stainless-retry-count": "1"}),
+        gateway.post(path_to("messages/count_tokens"), token, ASKED),
+        gateway.post(path_to(route, rollout="new"), token, ROUTES[route]),
+        *(
+            gateway.http.get(f"{gateway.where}/r/run/v1/{tail}", headers=headers)
+            for tail in ("models", "models/scripted")
+        ),
+    ):
+        assert answer.status_code == {"expired": 401, "closed": 403}[over], answer.url
+        assert over in answer.json()["error"]["message"]
+    assert [trajectory.attributes["rollout"] for trajectory in gateway.trajectories()] == ["main"]
+
+
+@each_dialect
+def test_a_call_that_is_refused_for_its_budget_begins_no_rollout(scripted: Any, serve: Any, route: str) -> None:
+    gateway = serve(scripted())
+    token = gateway.open_run(budget={"requests": 1})
+    assert gateway.post(path_to(route), token, ROUTES[route]).ok
+    assert gateway.post(path_to(route, rollout="new"), token, ROUTES[route]).status_code == 402
+    again = gateway.post(path_to(route), token, ROUTES[route], **{"x-stainless-retry-count": "1"})
+    assert again.headers["x-silva-capture"] == "repeated", "what was paid for is given again"
+    assert [trajectory.attributes["rollout"] for trajectory in gateway.trajectories()] == ["main"]
+
+
+@each_dialect
 def test_a_budget_is_hard(scripted: Any, serve: Any, route: str) -> None:
     model = scripted(latency=0.05)
     gateway = serve(model)
@@ -225,6 +262,38 @@ def test_admin_routes_want_the_admin_token_and_good_bodies(scripted: Any, serve:
     assert gateway.admin("POST", "models/scripted/swap", {"version": "v2"}).json()["version"] == "v2"
     assert gateway.admin("POST", "models/absent/pause").status_code == 404
     assert token not in gateway.admin("GET", "runs").text
+
+
+@pytest.mark.parametrize("name", ["chat", "responses", "messages", "models", "v1"])
+def test_a_rollout_is_not_called_what_a_url_asks_for(scripted: Any, serve: Any, name: str) -> None:
+    gateway = serve(scripted())
+    token = gateway.open_run()
+    refused = gateway.admin("POST", "runs/run/rollouts", {"rollout": name})
+    assert refused.status_code == 400 and name in refused.json()["error"]["message"]
+    answer = gateway.post("/r/run/v1/chat/completions", token, ASKED, **{"x-session-id": name})
+    assert answer.status_code == 400
+    assert gateway.trajectories() == []
+
+
+def test_two_rollouts_do_not_end_in_one_trajectory(scripted: Any, serve: Any) -> None:
+    model = scripted()
+    gateway = serve(model)
+    token = gateway.open_run()
+
+    def announced(name: str, **fields: Any) -> int:
+        return gateway.admin("POST", "runs/run/rollouts", {"rollout": name, "task_id": "t", **fields}).status_code
+
+    assert [announced("a"), announced("a"), announced("b", index=1)] == [201, 201, 201]
+    assert announced("c") == announced("c", index=1) == 409
+    assert gateway.chat(token, ASKED, rollout="a").ok
+    assert gateway.admin("POST", "runs/run/rollouts/a/end", {"score": 1.0}).ok
+    assert announced("c") == 409, "also once the first has ended"
+    gateway.stop()
+    gateway = serve(model, lake=gateway.lake)
+    refused = gateway.admin("POST", "runs/run/rollouts", {"rollout": "c", "task_id": "t"})
+    assert refused.status_code == 409 and "rollout a has the same" in refused.json()["error"]["message"]
+    assert announced("c", attempt=1) == 201
+    assert {t.attributes["rollout"]: t.outcome.score for t in gateway.trajectories()}["a"] == 1.0
 
 
 def test_a_turn_that_no_record_can_hold_is_refused_and_harms_nobody(scripted: Any, serve: Any) -> None:

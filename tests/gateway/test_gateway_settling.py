@@ -1,46 +1,16 @@
-"""A repeated request is answered from the record only once the record is on disk."""
+"""No reply comes to its end before its turn is on disk; nor does one that is given again."""
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
 from typing import Any
 
 import requests
+from dialect_errors import ROUTES, each_dialect, path_to
+from disks import SlowDisk
 
 ASKED: dict[str, Any] = {"model": "scripted", "messages": [{"role": "user", "content": "hello"}]}
-
-
-class SlowDisk:
-    """Holds what is submitted to a lake back until told otherwise, in order, as the journal does."""
-
-    def __init__(self, submit: Callable[..., asyncio.Future[None]]) -> None:
-        self.held = threading.Event()
-        self._submit = submit
-        self._go = threading.Event()
-        self._tasks: list[asyncio.Task[None]] = []
-
-    def __call__(
-        self, records: Sequence[Any], *, at_once: bool = False, meanwhile: Callable[[], object] | None = None
-    ) -> asyncio.Future[None]:
-        loop = asyncio.get_running_loop()
-        durable: asyncio.Future[None] = loop.create_future()
-
-        async def later() -> None:
-            await asyncio.to_thread(self._go.wait)
-            await self._submit(records, at_once=at_once, meanwhile=meanwhile)
-            if not durable.cancelled():
-                durable.set_result(None)
-
-        self._tasks.append(loop.create_task(later()))
-        self.held.set()
-        return durable
-
-    def go(self) -> None:
-        """Let everything through."""
-        self._go.set()
 
 
 def test_a_repeated_request_waits_for_the_disk_although_the_first_client_left(
@@ -77,5 +47,37 @@ def test_a_repeated_request_waits_for_the_disk_although_the_first_client_left(
     again.join(20)
     assert replies[0].headers["x-silva-capture"] == "repeated"
     monkeypatch.undo()
-    assert len([node for node in gateway.nodes() if node.message.role == "assistant"]) == 2
-    assert model.requests == 2
+    fresh = gateway.chat(token, {**ASKED, "stream": True})
+    assert fresh.headers["x-silva-capture"] == "streamed", "the answer that was owed has been given"
+    assert len([node for node in gateway.nodes() if node.message.role == "assistant"]) == 3
+    assert model.requests == 3
+
+
+@each_dialect
+def test_a_stream_ends_only_once_its_turn_is_on_disk(scripted: Any, serve: Any, monkeypatch: Any, route: str) -> None:
+    gateway = serve(scripted(otherwise={"text": "one two"}))
+    token = gateway.open_run()
+    gateway.chat(token, {**ASKED, "messages": [{"role": "user", "content": "the rollout is known by now"}]})
+    disk = SlowDisk(gateway.keeper.lake.submit_encoded)
+    monkeypatch.setattr(gateway.keeper.lake, "submit_encoded", disk)
+    end = {"chat/completions": "[DONE]", "messages": "message_stop", "responses": "response.completed"}[route]
+    said: list[str] = []
+
+    def ask() -> None:
+        url, headers = gateway.where + path_to(route), {"Authorization": f"Bearer {token}"}
+        with requests.post(
+            url, json={**ROUTES[route], "stream": True}, headers=headers, stream=True, timeout=30
+        ) as answer:
+            said.extend(piece.decode() for piece in answer.iter_content(None))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    try:
+        assert disk.held.wait(10)
+        asking.join(0.5)
+        assert asking.is_alive()
+        assert "one" in "".join(said) and end not in "".join(said)
+    finally:
+        disk.go()
+    asking.join(20)
+    assert end in "".join(said)

@@ -10,17 +10,20 @@ import secrets
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from random import Random
 
 import msgspec
 
 from silva.errors import StoreError
+from silva.models.gateway.attempts import Answer, Attempt
 from silva.models.gateway.dialects.dialect import Asked, Dialect, Events, Malformed, Stamp
 from silva.models.gateway.earlier import continued, pictures
 from silva.models.gateway.gateway import Gateway
+from silva.models.gateway.keeper import Keeper
 from silva.models.gateway.problem import Problem
 from silva.models.gateway.runs import RunAccount
-from silva.models.gateway.session import Answer, Session
+from silva.models.gateway.session import Session
 from silva.models.gateway.spoken import ANTHROPIC
 from silva.models.gateway.structure import values
 from silva.models.gateway.turn import Turn
@@ -34,6 +37,8 @@ IDEMPOTENCY = b"idempotency-key"
 PATIENCE = (b"x-stainless-read-timeout", b"x-stainless-timeout")
 """How long the SDKs will wait, in seconds."""
 CAPTURE = b"x-silva-capture"
+LOST = b": x-silva-capture: lost\n\n"
+"""Said in a stream that began before it was known; a comment, which readers of events pass over."""
 LARGE = 256 << 10
 """Bytes from which a body is weighed before it is read."""
 
@@ -59,66 +64,124 @@ class Answering:
         route = self._gateway.route(asked.model)
         if self._gateway.keeper.failure is not None:
             await self._gateway.keeper.ready()  # before the session is looked up: recovery makes them all anew
-        session = await self._gateway.session(account, rollout)
-        if asked.previous:
-            asked = await continued(asked, session, self._gateway.keeper)
-            self._within(asked)
         key = exchange.header(IDEMPOTENCY)
         request = _digest(tail, key.encode("latin-1") if key else body)
-        repeated = bool(key) or exchange.header(RETRIED) not in ("", "0") or request in session.undelivered
         reply = Reply(exchange, dialect, asked, self._ids(), route.name if asked.model == "" else asked.model)
-        if repeated:
-            known = session.answered(request) or await _joined(session, request)
+        attempt = Attempt(rollout, request, reply.id, _words(tail, asked) if key else "")
+        try:
+            session = await self._gateway.asked_for(account, rollout)
+            if asked.previous:
+                asked = reply.asked = await continued(asked, session, self._gateway.keeper)
+                self._within(asked)
+            seconds = _patience(exchange, route.deadline)
+            known = await self._earlier(exchange, account, session, attempt, route.silence, seconds)
             if known is not None:
-                await self._settled(account, session, request)
-                session.undelivered.discard(request)
-                await reply.whole(known.completion, known.reply, b"repeated")
+                exchange.on_leave(lambda: _gone(exchange), route.silence, seconds)
+                await self._again(account, session, attempt, reply, known)
                 return
-        turn = Turn(account, session, route, asked, request=request, reply=reply.id, dialect=dialect.name)
-        task = asyncio.current_task()
-        exchange.on_leave(None if task is None else lambda: _leave(exchange, task, turn))
-        session.in_flight[request] = waiting = asyncio.get_running_loop().create_future()
-        seconds = _patience(exchange, route.deadline)
+            turn = Turn(
+                account,
+                session,
+                route,
+                asked,
+                request=request,
+                reply=reply.id,
+                dialect=dialect.name,
+                words=attempt.words,
+            )
+            task = asyncio.current_task()
+            exchange.on_leave(None if task is None else lambda: _leave(exchange, task, turn), route.silence, seconds)
+            await self._anew(exchange, turn, attempt, reply, len(body), seconds)
+        finally:
+            exchange.on_leave(None)
+            if attempt.owes(exchange.left):
+                account.owed.add(attempt)
+
+    async def _earlier(
+        self,
+        exchange: Exchange,
+        account: RunAccount,
+        session: Session,
+        attempt: Attempt,
+        silence: float,
+        seconds: float,
+    ) -> Answer | None:
+        """The answer that this request was given before, and that may not have arrived; it is waited for where it is
+        being made right now."""
+        request, owed = attempt.request, account.owed
+        under_way = session.in_flight.get(request)
+        if attempt.words:
+            if (session.words(request) or attempt.words) != attempt.words:
+                raise Problem("conflict", "this Idempotency-Key was used for another request: give each its own key")
+            known = session.answered(request)
+            return known if known is not None or under_way is None else await _joined(session, under_way[-1])
+        if owed and (known := owed.kept(attempt, session.answer)) is not None:
+            return known
+        if exchange.header(RETRIED) in ("", "0") or owed.take(attempt):
+            return None
+        if under_way is None:
+            return session.answered(request)
+        exchange.on_leave(lambda: _gone(exchange), silence, seconds)
+        known = await _joined(session, under_way[-1])
+        if known is None:
+            owed.take(attempt)  # the one that was joined is made up for now
+        return known
+
+    async def _again(
+        self, account: RunAccount, session: Session, attempt: Attempt, reply: Reply, known: Answer
+    ) -> None:
+        """Give an answer again."""
+        attempt.reply = known.reply
+        await self._settled(account, session, known.reply)
+        await reply.whole(known.completion, known.reply, b"repeated")
+        attempt.sent = True
+
+    async def _anew(
+        self, exchange: Exchange, turn: Turn, attempt: Attempt, reply: Reply, size: int, seconds: float
+    ) -> None:
+        """Have a request answered that was not answered before."""
+        session, asked = turn.session, turn.asked
+        session.begin(attempt)
         try:
             try:
-                await turn.begin(len(body), seconds)
+                await turn.begin(size, seconds)
                 if asked.previous:
                     turn.earlier = await pictures(asked, self._gateway.keeper, self._limits)
             except Problem as problem:
                 self._told(exchange, turn, _noted(session, problem))
                 raise
-            await self._take(exchange, turn, reply, waiting, seconds - turn.waited)
+            await self._take(exchange, turn, reply, attempt, seconds - turn.waited)
         except asyncio.CancelledError:
             if exchange.left:
                 self._told(exchange, turn, None)
             raise
         finally:
-            exchange.on_leave(None)
             turn.end()
             if turn.broken_off is not None:
-                self._gateway.metrics.broken_off(route.name, turn.broken_off)
-                self._gateway.note_spent(account)
-            session.in_flight.pop(request, None)
+                self._gateway.metrics.broken_off(turn.route.name, turn.broken_off)
+                self._gateway.note_spent(turn.account)
+            session.end(attempt)
             self._gateway.conversations.rest(session)
-            if not waiting.done():
-                waiting.cancel()
 
-    async def _take(
-        self, exchange: Exchange, turn: Turn, reply: Reply, waiting: asyncio.Future[Answer], seconds: float
-    ) -> None:
+    async def _take(self, exchange: Exchange, turn: Turn, reply: Reply, attempt: Attempt, seconds: float) -> None:
         """Have a turn that was let in answered, and send the answer."""
         session, route, dialect = turn.session, turn.route, turn.dialect
         keeper, metrics = self._gateway.keeper, self._gateway.metrics
         keeper.batch.at_work += 1
+        emit = partial(_piece, reply, turn, keeper) if turn.asked.stream else None
         try:
-            completion = await turn.take(keeper, seconds, reply.piece if turn.asked.stream else None, reply.prepare)
-            waiting.set_result(Answer(completion=completion, reply=reply.id))
+            completion = await turn.take(keeper, seconds, emit, reply.prepare)
+            attempt.answer.set_result(Answer(completion=completion, reply=reply.id))
             session.problem = None
+            if not turn.kept:
+                attempt.reply = ""
             await reply.rest(completion, b"kept" if turn.kept else b"lost")
+            attempt.sent = turn.kept
             turn.settle()
             self._told(exchange, turn, completion)
             metrics.answered(dialect, route.name, completion, time.perf_counter() - turn.began, turn.waited)
         except Problem as problem:
+            attempt.reply = ""
             self._told(exchange, turn, _noted(session, problem))
             if not exchange.started:
                 raise
@@ -128,15 +191,15 @@ class Answering:
             turn.settle()
             keeper.batch.at_work -= 1
 
-    async def _settled(self, account: RunAccount, session: Session, request: str) -> None:
-        """Return once the turn of a repeated request is on disk: whoever asked first may have left while it was being
-        written. The journal keeps order, so what is sent after it arrives after it."""
-        if request not in session.settling:
+    async def _settled(self, account: RunAccount, session: Session, reply: str) -> None:
+        """Return once the turn of an answer that is given again is on disk: whoever asked first may have left while it
+        was being written. The journal keeps order, so what is sent after it arrives after it."""
+        if reply not in session.settling:
             return
         keeper = self._gateway.keeper
         try:
             await keeper.keep([])
-            session.settling.discard(request)
+            session.settling.discard(reply)
         except StoreError as error:
             if account.terms.capture == "strict":
                 raise Problem("store", f"the reply could not be kept, so it is withheld: {error}") from error
@@ -209,34 +272,42 @@ class Reply:
 
     def __init__(self, exchange: Exchange, dialect: Dialect, asked: Asked, reply: str, model: str) -> None:
         self.id = reply
+        self.asked = asked
         self._exchange = exchange
         self._dialect = dialect
-        self._asked = asked
+        self._capture = b""
         self._stamp = Stamp(id=reply, created=int(time.time()), model=model)
         self._events: Events | None = None
         self._body: bytes | None = None
 
     def prepare(self, completion: Completion) -> None:
         """Write the reply, to be sent by `rest` once it may go out."""
-        if not self._asked.stream:
+        if not self.asked.stream:
             with suppress(Exception):  # `rest` meets it again, when the turn is kept and known to be
-                self._body = self._dialect.encode(self._asked, completion, self._stamp)
+                self._body = self._dialect.encode(self.asked, completion, self._stamp)
 
-    async def piece(self, delta: Delta) -> None:
-        """Send a piece."""
-        events = self._events or await self._begin(b"streamed")
+    @property
+    def began(self) -> bool:
+        """Whether a piece of it was sent."""
+        return self._events is not None
+
+    async def piece(self, delta: Delta, capture: bytes) -> None:
+        """Send a piece; the first has `capture` in its headers."""
+        events = self._events or await self._begin(capture)
         data = events.delta(delta)
         if data:
             await self._exchange.event(data)
 
     async def rest(self, completion: Completion, capture: bytes) -> None:
         """Send what is left of it, and its end."""
-        if self._asked.stream:
+        if self.asked.stream:
             events = self._events or await self._begin(capture)
+            if capture == b"lost" != self._capture:
+                await self._exchange.event(LOST)
             await self._exchange.event(events.end(completion))
             await self._exchange.end()
         else:
-            body = self._body or self._dialect.encode(self._asked, completion, self._stamp)
+            body = self._body or self._dialect.encode(self.asked, completion, self._stamp)
             await self._exchange.send(200, body, headers=((b"x-request-id", self.id.encode()), (CAPTURE, capture)))
 
     async def whole(self, completion: Completion, reply: str, capture: bytes) -> None:
@@ -252,7 +323,8 @@ class Reply:
         await self._exchange.end()
 
     async def _begin(self, capture: bytes) -> Events:
-        self._events = events = self._dialect.events(self._asked, self._stamp)
+        self._capture = capture
+        self._events = events = self._dialect.events(self.asked, self._stamp)
         await self._exchange.begin_events(((b"x-request-id", self.id.encode()), (CAPTURE, capture)))
         data = events.begin()
         if data:
@@ -260,25 +332,27 @@ class Reply:
         return events
 
 
-async def _joined(session: Session, request: str) -> Answer | None:
-    """The answer of the same request that is being made right now."""
-    under_way = session.in_flight.get(request)
-    if under_way is None:
-        return None
-    await asyncio.wait([under_way])
-    if under_way.cancelled():
-        return None
-    return session.answered(request) or under_way.result()
+async def _joined(session: Session, under_way: Attempt) -> Answer | None:
+    """The answer of the same request that is being made right now, with all that was recorded."""
+    known = await under_way.join()
+    return None if known is None else session.answer(known.reply) or known
+
+
+async def _piece(reply: Reply, turn: Turn, keeper: Keeper, delta: Delta) -> None:
+    await reply.piece(delta, b"lost" if not reply.began and turn.is_lost(keeper) else b"streamed")
 
 
 def _leave(exchange: Exchange, task: asyncio.Task[object], turn: Turn | None = None) -> None:
     """The client hung up: stop reading, or asking. A turn that is kept already, or on its way to disk, will be given to
     a client that asks the same again."""
     exchange.left = True
-    if turn is not None:
-        turn.session.undelivered.add(turn.request)
     if turn is None or not turn.kept:
         task.cancel()
+
+
+def _gone(exchange: Exchange) -> None:
+    """The client of an answer that is given again hung up."""
+    exchange.left = True
 
 
 def _noted(session: Session, problem: Problem) -> Problem:
@@ -289,6 +363,12 @@ def _noted(session: Session, problem: Problem) -> Problem:
 
 def _digest(tail: str, body: bytes) -> str:
     return short_digest(b"%b\n%b" % (tail.encode(), body), 12)
+
+
+def _words(tail: str, asked: Asked) -> str:
+    """What a request under a key asks for, however it is written and whatever of the answer it wants to see."""
+    sampling = msgspec.structs.replace(asked.sampling, logprobs=False)
+    return _digest(tail, repr((asked.model, asked.previous, asked.messages, asked.tools, sampling)).encode())
 
 
 def _patience(exchange: Exchange, most: float) -> float:

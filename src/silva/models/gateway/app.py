@@ -14,6 +14,7 @@ import asyncio
 import logging
 import math
 import secrets
+import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
@@ -26,7 +27,7 @@ from silva.models.gateway.dialects.dialect import Dialect
 from silva.models.gateway.gateway import DEFAULT_ROLLOUT, Gateway
 from silva.models.gateway.openapi import document
 from silva.models.gateway.problem import Problem
-from silva.models.gateway.runs import RunAccount
+from silva.models.gateway.runs import ROUTES, RunAccount
 from silva.models.gateway.spoken import ANTHROPIC, CHAT, SPOKEN
 from silva.models.serving.bounds import Bounds, Room
 from silva.models.serving.exchange import Exchange, Receive, Refusal, Scope, Send
@@ -34,7 +35,6 @@ from silva.tree import Json
 
 log = logging.getLogger(__name__)
 
-TAILS = ("chat", "responses", "messages", "models", "v1")
 SESSION = b"x-session-id"
 
 
@@ -53,7 +53,7 @@ def address(path: str) -> Address:
     rest = parts[1:]
     if len(parts) > 2 and parts[1] == "r":
         run, rest = parts[2], parts[3:]
-        if rest and rest[0] not in TAILS:
+        if rest and rest[0] not in ROUTES:
             rollout, rest = rest[0], rest[1:]
     if rest and rest[0] == "v1":
         rest = rest[1:]
@@ -140,6 +140,7 @@ class GatewayApp:
         account: RunAccount | None = None
         try:
             account = await self.gateway.admitted(where.run, token_of(exchange))
+            account.is_open(time.time())
             rollout = where.rollout or exchange.header(SESSION) or DEFAULT_ROLLOUT
             method = exchange.scope["method"]
             if tail in SPOKEN or tail == "messages/count_tokens":

@@ -19,6 +19,7 @@ import msgspec
 from silva.errors import StoreError
 from silva.models.gateway.config import GatewayConfig
 from silva.models.gateway.conversations import Conversations
+from silva.models.gateway.endings import UNENDED, at_close, standing
 from silva.models.gateway.keeper import Keeper
 from silva.models.gateway.metrics import Metrics
 from silva.models.gateway.problem import Problem
@@ -28,7 +29,7 @@ from silva.models.gateway.session import Rollout, Session, rollout_of
 from silva.models.gateway.spans import TurnSpans, open_spans
 from silva.models.gateway.versions import Swapped, record_of, run_id, swapped_of
 from silva.models.held import Held
-from silva.tree import Boundary, Failure, Json, Outcome, Status, Trajectory
+from silva.tree import Json, Outcome, Trajectory
 
 DEFAULT_ROLLOUT = "main"
 """The rollout of calls that name none."""
@@ -37,14 +38,6 @@ MOST_CLOSED = 64
 """Closed runs kept in memory; the others are read from the lake when somebody asks for them."""
 
 log = logging.getLogger(__name__)
-
-UNENDED = Failure(
-    boundary=Boundary.INFRASTRUCTURE,
-    code="gateway.unended",
-    message="the gateway stopped before the rollout was ended",
-    retryable=True,
-)
-"""Stands on a rollout's trajectory until it is ended, so that a gateway that was killed leaves a true record."""
 
 
 class Gateway:
@@ -98,7 +91,7 @@ class Gateway:
             for run in self.closing:
                 await self.close_run(run)
             if self._resumes:
-                stand = [_standing(session) for session in self.sessions if session.turns]
+                stand = [standing(session) for session in self.sessions if session.turns]
                 await self._write(stand, "how the rollouts at work stand")
         except Problem as problem:  # what was acknowledged is kept all the same
             log.error("%s", problem)
@@ -128,7 +121,7 @@ class Gateway:
             known = await self.account(name)
             account.spent, account.requests = known.spent, known.requests
             account.broken_off, account.abandoned = known.broken_off, known.abandoned
-            account.stored_trees, account.stored = known.stored_trees, known.stored
+            account.stored_trees, account.stored, account.names = known.stored_trees, known.stored, known.names
             account.run = msgspec.structs.replace(account.standing(), started=known.run.started)
         try:
             await self.keeper.keep([account.run])
@@ -193,10 +186,7 @@ class Gateway:
         at_work = [*self.conversations.of_run(name), *(rollout for run, rollout in self._rollouts if run == name)]
         for rollout in dict.fromkeys(at_work):
             session = await self.session(account, rollout)
-            if session.turns:
-                await self.end_rollout(account, rollout, Outcome(status=Status.COMPLETED))
-            else:
-                self.dismiss(session.rollout)
+            await self.end_rollout(account, rollout, at_close(session, account.lost_turns[rollout]))
         before, account.run = account.run, account.closed(status)  # nobody comes in from now on
         try:
             await self._write([account.run], f"the end of run {name}")
@@ -225,12 +215,9 @@ class Gateway:
         """Say which task a rollout is at before its first call; without this, it is a task of its own.
 
         Raises:
-            Problem: its name cannot be used.
+            Problem: its name cannot be used, or another rollout has its place.
         """
-        if not NAME.fullmatch(rollout.name) or rollout.name == "v1":
-            raise Problem(
-                "malformed", f"rollout name {rollout.name!r}: letters, digits, '.', '_' and '-' only, not v1", "rollout"
-            )
+        account.claim(rollout.name, rollout.trajectory_id)
         self._rollouts[account.id, rollout.name] = rollout
 
     async def session(self, account: RunAccount, name: str) -> Session:
@@ -244,6 +231,19 @@ class Gateway:
         if session is None:
             session = await self._once(key, lambda: self._new_session(account, name))
         return session
+
+    async def asked_for(self, account: RunAccount, name: str) -> Session:
+        """The session of a rollout that a model is asked in.
+
+        Raises:
+            Problem: as `session`, or the rollout is new and the run takes no more: it leaves no record then.
+        """
+        key = (account.id, name)
+        if key not in self.conversations and key not in self._rollouts:
+            rollout = Rollout(run_id=account.id, name=name, task_id=f"gateway/{name}")
+            if rollout.trajectory_id not in account.stored:
+                account.takes(time.time())
+        return await self.session(account, name)
 
     async def end_rollout(
         self, account: RunAccount, name: str, outcome: Outcome, attributes: Json | None = None
@@ -305,11 +305,7 @@ class Gateway:
     async def trouble(self) -> list[str]:
         """Why the gateway could not answer everything right now; nothing when it is ready."""
         found = [] if await self.keeper.ready() else [f"turns cannot be kept: {self.keeper.failure}"]
-        for route in self.routes.all:
-            fleet = route.router.fleet
-            if not fleet.ready:
-                found.append(f"model {route.name} has no backend" + (f": {told}" if (told := fleet.trouble()) else ""))
-        return found
+        return [*found, *self.routes.trouble()]
 
     async def _write(self, records: list[Any], what: str) -> None:
         if not records:
@@ -334,8 +330,9 @@ class Gateway:
             failure = trajectory.outcome.failure
             account.stored_trees.add(trajectory.tree_id)
             account.stored.add(trajectory.id)
+            rollout = rollout_of(trajectory)
+            account.names[trajectory.id] = rollout.name
             if failure is not None and failure.code == UNENDED.code:
-                rollout = rollout_of(trajectory)
                 self._rollouts[name, rollout.name] = rollout
         self.accounts[name] = account
         if account.run.finished:
@@ -364,13 +361,23 @@ class Gateway:
             if tree in account.stored_trees:  # also where a sibling has the index: this rollout's own turns are counted
                 session.load(await self.keeper.nodes(tree))
             if self._resumes and rollout.trajectory_id not in account.stored:
-                await self._write([_standing(session)], f"rollout {name}")
-                account.stored.add(rollout.trajectory_id)
+                await self._begun(account, session)
         except BaseException:
             self.conversations.leave(tree)
             raise
         self.conversations.add(session)
         return session
+
+    async def _begun(self, account: RunAccount, session: Session) -> None:
+        """Have it stand in the lake that a rollout is at work; one of a run that is kept as well as can be goes on
+        without."""
+        try:
+            await self._write([standing(session)], f"rollout {session.rollout.name}")
+        except Problem:
+            if account.terms.capture == "strict":
+                raise
+        else:
+            account.stored.add(session.rollout.trajectory_id)
 
     def _gone(self, session: Session) -> None:
         """A session was dropped from memory; the lake has all of it."""
@@ -391,9 +398,3 @@ class Gateway:
             loading = self._loading[key] = asyncio.ensure_future(load())
             loading.add_done_callback(lambda _: self._loading.pop(key, None))
         return await asyncio.shield(loading)
-
-
-def _standing(session: Session) -> Trajectory:
-    """A rollout that has not been ended, as it stands."""
-    outcome = Outcome(status=Status.FAILED, failure=UNENDED)
-    return session.trajectory(outcome, attributes={"rollout": session.rollout.name, "leaves": session.leaves})

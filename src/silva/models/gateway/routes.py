@@ -300,6 +300,15 @@ class Routes:
             raise Problem("not_found", f"there is no model {name[:200]!r} here; {hint}", "model")
         return found
 
+    def trouble(self) -> list[str]:
+        """Why some cannot be asked right now."""
+        found: list[str] = []
+        for route in self._routes.values():
+            fleet = route.router.fleet
+            if not fleet.ready:
+                found.append(f"model {route.name} has no backend" + (f": {told}" if (told := fleet.trouble()) else ""))
+        return found
+
     def snapshot(self) -> list[Json]:
         """How each stands."""
         return [route.snapshot() for route in self._routes.values()]

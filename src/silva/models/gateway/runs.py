@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 import silva
+from silva.models.gateway.attempts import Owed
 from silva.models.gateway.config import Budget, Runs
 from silva.models.gateway.problem import Problem
 from silva.models.gateway.reserve import NO_STAKE, Refusal, Reserve, Stake
@@ -27,6 +28,8 @@ from silva.tree import NO_USAGE, Json, Lineage, Record, Run, Usage
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 """What a run or rollout may be called."""
+ROUTES = ("chat", "responses", "messages", "models", "v1")
+"""What no rollout may be called: in a URL these say what is asked for."""
 
 PREFIX = "sk-silva"
 
@@ -53,7 +56,8 @@ class RunAccount:
     left while a model was at them, `refused` the others. `lost_turns`: how many answered ones of each rollout were not
     kept; it outlives the rollouts' sessions, which are let go of when the lake is opened again. `broken_off`: what of
     `spent` is an estimate, for calls that came to no end. `stored_trees` are those the lake holds and memory
-    may not, `stored` the trajectories it has. `large` is held while one of its large requests is read. `bounded`: what
+    may not, `stored` the trajectories it has, `names` the rollouts by the trajectories they will have. `owed`: answers
+    that did not get across. `large` is held while one of its large requests is read. `bounded`: what
     a request costs can reach a bound, so that each that enters needs a stake."""
 
     def __init__(self, run: Run, terms: RunTerms, spent: Usage = NO_USAGE, requests: int = 0) -> None:
@@ -70,6 +74,8 @@ class RunAccount:
         self.large = asyncio.Lock()
         self.stored_trees: set[str] = set()
         self.stored: set[str] = set()
+        self.names: dict[str, str] = {}
+        self.owed = Owed()
         self.bounded = terms.usd is not None or terms.tokens is not None
         self._reserve = Reserve(terms.usd, terms.tokens)
 
@@ -128,6 +134,40 @@ class RunAccount:
         if refusal is not None:
             raise Problem(*refusal)
         self.in_flight += 1
+
+    def claim(self, rollout: str, trajectory: str) -> None:
+        """Take in that a rollout has this name and that it will end in this trajectory.
+
+        Raises:
+            Problem: the name cannot be used, or another rollout ends there.
+        """
+        if not NAME.fullmatch(rollout) or rollout in ROUTES:
+            what = f"letters, digits, '.', '_' and '-' only, and none of {', '.join(ROUTES)}"
+            raise Problem("malformed", f"rollout name {rollout!r}: {what}", "rollout")
+        other = self.names.setdefault(trajectory, rollout)
+        if other != rollout:
+            what = f"rollout {other} has the same task, index and attempt"
+            raise Problem("conflict", f"{what}: give {rollout} another index or attempt", "index")
+
+    def is_open(self, now: float) -> None:
+        """Return where the run answers.
+
+        Raises:
+            Problem: it has expired or is closed.
+        """
+        refusal = self._over(now)
+        if refusal is not None:
+            raise Problem(*refusal)
+
+    def takes(self, now: float) -> None:
+        """Return where a request could come in, or wait to.
+
+        Raises:
+            Problem: as `enter`.
+        """
+        refusal = self._refusal(now)
+        if refusal is not None:
+            raise Problem(*refusal)
 
     def is_closed(self) -> Problem:
         """What a request is told once the run is closed."""
@@ -190,10 +230,9 @@ class RunAccount:
 
     def _refusal(self, now: float) -> Refusal | None:
         """Why nobody comes in now, or None where somebody may."""
-        if self.run.finished:
-            return _closed(self.id)
-        if now >= self.terms.expires:
-            return "auth", f"run {self.id} has expired: open it again, or another"
+        over = self._over(now)
+        if over is not None:
+            return over
         terms = self.terms
         used = self.spent.prompt_tokens + self.spent.completion_tokens
         if terms.usd is not None and self.spent.usd >= terms.usd:
@@ -203,6 +242,13 @@ class RunAccount:
         taken = self.requests + self.abandoned
         if terms.requests is not None and taken + self._reserve.in_flight >= terms.requests:
             return self._overdrawn(f"{taken} of {terms.requests} requests")
+        return None
+
+    def _over(self, now: float) -> Refusal | None:
+        if self.run.finished:
+            return _closed(self.id)
+        if now >= self.terms.expires:
+            return "auth", f"run {self.id} has expired: open it again, or another"
         return None
 
     def _overdrawn(self, what: str) -> Refusal:

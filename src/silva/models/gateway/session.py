@@ -10,13 +10,14 @@ gets that answer again and makes no node.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
+from silva.models.gateway.attempts import Answer, Attempt
 from silva.models.gateway.index import Entry, TreeIndex, own_slot, tools_key
+from silva.models.gateway.place import Place
 from silva.models.gateway.problem import Problem
 from silva.models.model import Completion
 from silva.tree import (
@@ -87,43 +88,6 @@ def rollout_of(trajectory: Trajectory) -> Rollout:
     )
 
 
-class Place:
-    """Where a request stands on the tree. `keys` are the content keys of its messages,
-    `messages` the request's with what is on the tree as it was recorded."""
-
-    __slots__ = ("_reached", "_tools", "keys", "messages")
-
-    def __init__(
-        self,
-        messages: tuple[Message, ...],
-        keys: tuple[Hashable, ...] = (),
-        reached: tuple[TreeIndex, Entry] | None = None,
-        tools: str = "",
-    ) -> None:
-        self.messages = messages
-        self.keys = keys
-        self._reached = reached
-        self._tools = tools
-
-    def known(self) -> tuple[tuple[int, ...], tuple[Message, ...], bool]:
-        """The exact ids up to the last sampled turn among what is on the tree (none where they are not known), the
-        messages they stand for as they were recorded, and whether those were said under the request's tools."""
-        if self._reached is None:
-            return (), (), True
-        index, entry = self._reached
-        seen, last = index.seen(entry)
-        if not seen or last is None:
-            return (), (), True
-        return seen, tuple(step.message for step in last.walk()), last.tools == self._tools
-
-
-class Answer(Record, frozen=True, kw_only=True, gc=True):
-    """What a request was answered; `reply` is the id the reply had."""
-
-    completion: Completion
-    reply: str
-
-
 class Session:
     """One rollout: its place in the tree, the index (shared by the rollouts of its task) and its answered requests.
 
@@ -151,11 +115,12 @@ class Session:
         self._tree = index.tree_id
         self._leaves: dict[str, str] = {}
         self._answered: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        """The reply to a request, and what was asked (see `Attempt.words`)."""
         self._by_reply: OrderedDict[str, str] = OrderedDict()
-        self.in_flight: dict[str, asyncio.Future[Answer]] = {}
-        self.undelivered: set[str] = set()
+        self.in_flight: dict[str, list[Attempt]] = {}
+        """By what was asked: the same may be asked many times at once."""
         self.settling: set[str] = set()
-        """Requests whose turn was sent on its way to disk and was not seen to arrive."""
+        """Replies whose turn was sent on its way to disk and was not seen to arrive."""
         self._roots: dict[str, int] = {}
 
     def match(self, messages: Sequence[Message], tools: tuple[Tool, ...]) -> Place:
@@ -250,10 +215,31 @@ class Session:
             self._turn(entry, nodes[-1])
 
     def answered(self, request: str) -> Answer | None:
-        """What a repeated request was answered before, or None."""
-        node, reply = self._answered.get(request, ("", ""))
-        entry = self._index.entries.get(node)
+        """What a repeated request was answered last, or None."""
+        return self.answer(self._answered.get(request, ("", ""))[0])
+
+    def words(self, request: str) -> str:
+        """The digest of what was asked under a key ("" where nothing was, or that is not known)."""
+        at_work = self.in_flight.get(request)
+        return at_work[-1].words if at_work else self._answered.get(request, ("", ""))[1]
+
+    def answer(self, reply: str) -> Answer | None:
+        """The answer of that id, or None where it was not kept."""
+        entry = self._index.entries.get(self._by_reply.get(reply, ""))
         return None if entry is None else Answer(completion=self._restored(entry), reply=reply)
+
+    def begin(self, attempt: Attempt) -> None:
+        """A request is at work; `end` it in any case."""
+        self.in_flight.setdefault(attempt.request, []).append(attempt)
+
+    def end(self, attempt: Attempt) -> None:
+        """A request is done, one way or the other; who joined it is told."""
+        at_work = self.in_flight[attempt.request]
+        at_work.remove(attempt)
+        if not at_work:
+            del self.in_flight[attempt.request]
+        if not attempt.answer.done():
+            attempt.answer.cancel()
 
     def load(self, nodes: Iterable[Node]) -> None:
         """Go on from what the lake holds of this rollout."""
@@ -322,7 +308,7 @@ class Session:
             self.versions.add(node.policy_version)
         request, reply = node.attributes.get("request", ""), node.attributes.get("reply", "")
         if request:
-            _remember(self._answered, request, (entry.id, reply))
+            _remember(self._answered, request, (reply, node.attributes.get("words", "")))
         if reply:
             _remember(self._by_reply, reply, entry.id)
 

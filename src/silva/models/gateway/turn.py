@@ -21,13 +21,14 @@ from silva.errors import StoreError
 from silva.models.errors import ModelError
 from silva.models.gateway.dialects.dialect import Asked
 from silva.models.gateway.keeper import Keeper
+from silva.models.gateway.place import Place
 from silva.models.gateway.problem import Problem, of_model
 from silva.models.gateway.reserve import NO_STAKE, Stake, broken_off, stake_of, used
 from silva.models.gateway.routes import RouteState
 from silva.models.gateway.routing.admission import Refused
 from silva.models.gateway.routing.lease import Lease
 from silva.models.gateway.runs import RunAccount
-from silva.models.gateway.session import Place, Session
+from silva.models.gateway.session import Session
 from silva.models.gateway.upstream import Upstream
 from silva.models.model import Completion, Delta, Request
 from silva.redact import redact
@@ -40,9 +41,10 @@ Ready = Callable[[Completion], None]
 
 
 class Turn:
-    """A turn in the making. `request` is the digest of what was asked, `reply` the id its reply will have, `dialect`
-    its API; `earlier` are the bytes of pictures that the conversation holds and the request did not bring along;
-    `broken_off`: what was booked by estimate for models that were asked and did not come to their end."""
+    """A turn in the making. `request` is the digest of what was asked (of its key where it has one, and then `words`
+    that of what was asked), `reply` the id its reply will have, `dialect` its API; `earlier` are the bytes of pictures
+    that the conversation holds and the request did not bring along; `broken_off`: what was booked by estimate for
+    models that were asked and did not come to their end."""
 
     def __init__(
         self,
@@ -54,6 +56,7 @@ class Turn:
         request: str,
         reply: str,
         dialect: str,
+        words: str = "",
     ) -> None:
         self.account = account
         self.session = session
@@ -62,6 +65,7 @@ class Turn:
         self.request = request
         self.reply = reply
         self.dialect = dialect
+        self.words = words
         self.earlier: dict[str, bytes] = {}
         self.began = time.perf_counter()
         self.kept = False
@@ -70,6 +74,7 @@ class Turn:
         self.broken_off: Usage | None = None
         self._size = 0
         self._said = 0
+        self._held_up = 0.0
         self._streamed = False
         self._estimated = False
         self._counts = False
@@ -148,7 +153,7 @@ class Turn:
             on_its_way = await self._sent(keeper, completion, place.keys, ready)
             completion = self._lean(completion)
             await keeper.settled(on_its_way)
-            self.session.settling.discard(self.request)
+            self.session.settling.discard(self.reply)
             self.kept = True
         except SchemaError as error:
             raise Problem("malformed", f"the turn cannot be kept: {redact(str(error))}") from error
@@ -210,8 +215,8 @@ class Turn:
                 request = msgspec.structs.replace(request, deadline=max(left, 0.001))
                 completion = await self._put(upstream, request, place, emit)
         except ModelError as error:
-            if error.kind == "timeout" and not self.route.had_time(request.deadline):
-                lease.end()  # the client was in a hurry, or what is left of its time was short: no fault of the backend
+            if error.kind == "timeout" and not self.route.had_time(request.deadline - self._held_up):
+                lease.end()  # the client was in a hurry, or took its time: no fault of the backend
             else:
                 lease.failed(error)
             if self._streamed or error.kind == "timeout":
@@ -256,7 +261,9 @@ class Turn:
                     return delta.completion
                 self._streamed = True
                 self._said += len(delta.text) + len(delta.thinking) + sum(len(c.arguments) for c in delta.tool_calls)
+                began = time.monotonic()
                 await emit(delta)
+                self._held_up += time.monotonic() - began
         raise ModelError("garbage", f"backend {self.backend}: the stream ended without its end", transient=True)
 
     async def _heard(self, deltas: AsyncIterator[Delta]) -> Delta | None:
@@ -287,6 +294,8 @@ class Turn:
         }
         if self._estimated:
             attributes["usage"] = "estimate"
+        if self.words:
+            attributes["words"] = self.words
         if self.session.stale:
             raise StoreError("the lake failed while the model was asked")
         for media_type, data in self.asked.images.values():
@@ -295,7 +304,7 @@ class Turn:
         nodes = self.session.grow(self.asked.messages, keys, self.asked.tools, completion, attributes)
         written = [encode(node) for node in nodes]
         on_its_way = keeper.submit(written, partial(ready, completion))
-        self.session.settling.add(self.request)
+        self.session.settling.add(self.reply)
         self._rest = partial(self._taken_in, nodes, written, keys)
         if self.asked.stream or not on_its_way.done():  # else it is on disk, and the reply goes out first
             self.settle()
@@ -310,6 +319,10 @@ class Turn:
             return completion
         shown = (completion.logprobs or tokens.logprobs) if self.asked.wants_logprobs else ()
         return msgspec.structs.replace(completion, tokens=None, prompt_ids=(), logprobs=shown)
+
+    def is_lost(self, keeper: Keeper) -> bool:
+        """Whether it is known by now that the turn, which is being made, will be answered and not kept."""
+        return (keeper.failure is not None or self.session.stale) and self.account.terms.capture != "strict"
 
     def settle(self) -> None:
         """Do what is left once the reply is out, before anything else of the rollout is looked at."""

@@ -16,8 +16,8 @@ from silva.models.client import Client
 from silva.models.endpoint import Endpoint
 from silva.models.exact import Continuation, ExactModel, Renderer, open_exact
 from silva.models.exact.sglang import ADAPTER_FIELD
+from silva.models.gateway.place import Place
 from silva.models.gateway.routing.backend import Backend
-from silva.models.gateway.session import Place
 from silva.models.held import Held
 from silva.models.model import Completion, Delta, Model, Request
 from silva.models.retry import NO_RETRY

@@ -1,0 +1,46 @@
+"""How rollouts stand that nobody ended: still at work, closed with their run, never answered."""
+
+from __future__ import annotations
+
+from silva.models.gateway.session import Session
+from silva.tree import Boundary, Failure, Outcome, Status, Trajectory
+
+UNENDED = Failure(
+    boundary=Boundary.INFRASTRUCTURE,
+    code="gateway.unended",
+    message="the gateway stopped before the rollout was ended",
+    retryable=True,
+)
+"""Stands on a rollout's trajectory until it is ended, so that a gateway that was killed leaves a true record."""
+
+_BOUNDARIES = {
+    "budget": Boundary.BUDGET,
+    "store": Boundary.INFRASTRUCTURE,
+    **dict.fromkeys(("upstream", "timeout", "overloaded", "rate_limit"), Boundary.MODEL),
+}
+
+
+def standing(session: Session) -> Trajectory:
+    """A rollout that has not been ended, as it stands."""
+    outcome = Outcome(status=Status.FAILED, failure=UNENDED)
+    return session.trajectory(outcome, attributes={"rollout": session.rollout.name, "leaves": session.leaves})
+
+
+def at_close(session: Session, lost: int) -> Outcome:
+    """The outcome of a rollout that was not ended when its run is closed. `lost`: turns answered and not kept."""
+    if session.turns or lost:
+        return Outcome(status=Status.COMPLETED)
+    problem = session.problem
+    if problem is None:
+        what = "nothing was answered in it before its run was closed"
+        return Outcome(
+            status=Status.FAILED, failure=Failure(boundary=Boundary.AGENT, code="agent.unanswered", message=what)
+        )
+    boundary = _BOUNDARIES.get(problem.kind, Boundary.AGENT)
+    failure = Failure(
+        boundary=boundary,
+        code="budget.gateway" if boundary is Boundary.BUDGET else f"{boundary.value}.{problem.kind}",
+        message=f"none of its calls was answered; the last was told: {problem}",
+        retryable=boundary in (Boundary.INFRASTRUCTURE, Boundary.MODEL),
+    )
+    return Outcome(status=Status.FAILED, failure=failure)
