@@ -307,6 +307,7 @@ def main() -> int:
         {"what": "replies acknowledged", "measured": found.acknowledged},
         {"what": "of them lost", "measured": found.lost},
         {"what": "of them on more than one node", "measured": found.twice},
+        {"what": "of them told to two who asked for one each", "measured": found.told_twice},
         {"what": "kept with other words", "measured": found.other_words},
         {"what": "kept below another conversation", "measured": found.other_conversation},
         {"what": "kept in another rollout", "measured": found.other_rollout},

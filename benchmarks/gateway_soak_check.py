@@ -1,6 +1,6 @@
 """The lake against what the clients were told, after the gateway has stopped: read by another process, nothing repaired.
 
-ledger line ─▶ the node of that reply: there, once, with these words, in this rollout, below this conversation
+ledger line ─▶ the node of that reply: there, once, with these words, in this rollout, below this conversation; told once
 every tree ─▶ whole          every trajectory ─▶ its leaf is there          every conversation ─▶ no more samples than were asked for
 """
 
@@ -34,6 +34,9 @@ class Found:
 
     lost: int = 0
     twice: int = 0
+    told_twice: int = 0
+    """Replies that were given to two who each asked for a sample, though no connection was lost: a gateway that was
+    killed knows what it answered, not who got it."""
     other_words: int = 0
     other_conversation: int = 0
     other_rollout: int = 0
@@ -120,13 +123,17 @@ def _nodes(found: Found, nodes: list[Node], told: list[dict[str, Any]], asked: C
     for conversation, count in samples.items():
         if count > asked[conversation]:
             found.fault("sampled_too_often", f"{count} samples, {asked[conversation]} asked for: {conversation}")
+    given = Counter(line["reply"] for line in told)
+    cut = {line["reply"] for line in told if line["cut"]}
+    for reply in (reply for reply, count in given.items() if count > 1 and reply not in cut):
+        found.fault("told_twice", f"{reply} was given for {given[reply]} samples")
     for line in told:
         _reply(found, line, by_reply.get(line["reply"], []), walks)
-    found.acknowledged += len({line["reply"] for line in told})
+    found.acknowledged += len(given)
     found.nodes += len(nodes)
     found.turns += sum(len(each) for each in by_reply.values())
     found.trees += len(trees)
-    found.not_acknowledged += len(by_reply.keys() - {line["reply"] for line in told})
+    found.not_acknowledged += len(by_reply.keys() - given.keys())
     return trees
 
 

@@ -60,8 +60,8 @@ class Ledger:
         }
         self.told_at: list[float] = []
 
-    def told(self, rollout: Rollout, dialect: str, reply: Reply, asked: list[Said]) -> None:
-        """A whole reply arrived."""
+    def told(self, rollout: Rollout, dialect: str, reply: Reply, asked: list[Said], cut: bool) -> None:
+        """A whole reply arrived. `cut`: the connection was lost meanwhile, so the gateway may have been killed."""
         self.told_at.append(time.monotonic())
         line = {
             "run": rollout.run,
@@ -73,6 +73,7 @@ class Ledger:
             "text": reply.said.text,
             "calls": [[call.name, call.arguments] for call in reply.said.calls],
             "walk": digest([*asked, reply.said]),
+            "cut": cut,
         }
         self._file.write(json.dumps(line) + "\n")
 
@@ -157,7 +158,7 @@ class Program:
         key = secrets.token_hex(8) if random.random() < 0.2 else ""
         leaves = stream and random.random() < 0.04
         twice = bool(key) and random.random() < 0.15
-        tried, began = 0, time.monotonic()
+        tried, cut, began = 0, False, time.monotonic()
         while True:
             headers = _headers(rollout, dialect, key, tried)
             try:
@@ -179,9 +180,10 @@ class Program:
                 wait = random.choice((0.0, 0.0, 0.05, 0.5))
             except _Again as again:
                 ledger.counts[f"retried: {again}"] += 1
+                cut = cut or again.cut
                 wait = again.wait if again.wait is not None else min(0.1 * 2**tried, 2.0) * random.uniform(0.75, 1.0)
             else:
-                ledger.told(rollout, dialect, reply, said)
+                ledger.told(rollout, dialect, reply, said, cut)
                 ledger.counts["replies"] += 1
                 ledger.counts[f"{dialect}, {'streamed' if stream else 'whole'}"] += 1
                 if tried:
@@ -239,7 +241,7 @@ class Program:
         except Broken as error:
             raise _Again("stream broken off" if stream else f"broken reply {error}", None) from error
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise _Again(type(error).__name__, None) from error
+            raise _Again(type(error).__name__, None, cut=True) from error
 
     def _refused(self, status: int, data: bytes, url: str) -> None:
         if status not in RETRIED:
@@ -247,11 +249,12 @@ class Program:
 
 
 class _Again(Exception):
-    """This try failed; `wait`: what the gateway said to wait."""
+    """This try failed; `wait`: what the gateway said to wait; `cut`: the connection was lost."""
 
-    def __init__(self, what: str, wait: float | None) -> None:
+    def __init__(self, what: str, wait: float | None, *, cut: bool = False) -> None:
         super().__init__(what)
         self.wait = wait
+        self.cut = cut
 
 
 def _wait(headers: Any) -> float | None:
