@@ -112,7 +112,7 @@ def test_inspect_view_serves_the_exported_log_with_its_picture(tmp_path: Path) -
     assert any(text.startswith("data:image/png;base64,") for text in pictures)
 
 
-def fetched(address: str, server: subprocess.Popen[bytes]) -> bytes:
+def fetched(address: str, server: subprocess.Popen[Any]) -> bytes:
     """What the server answers, once it does."""
     end = time.monotonic() + 120
     while True:
