@@ -4,8 +4,11 @@ again and exported. Each is told by a script what to do about the task workspace
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +21,6 @@ from silva.rollout import RolloutConfig, run_rollout
 from silva.sandbox import Level, level
 from silva.tree import Node, Trajectory, Tree
 
-HERE = Path(__file__).parent / "programs"
 EXAMPLES = Path(__file__).parents[2] / "examples" / "programs"
 SHELL = EXAMPLES / "shell.yaml"
 # What shell.yaml makes of every program with one tool: two calls at once in the second turn.
@@ -87,6 +89,21 @@ class Played:
             assert done.returncode == 0, done
         (line,) = (self.folder / "out.messages").read_bytes().splitlines()
         assert [message["role"] for message in msgspec.json.decode(line)["messages"]] == self.roles
+        with zipfile.ZipFile(self.folder / "out.inspect") as log:
+            assert json.loads(log.read("header.json"))["status"] == "success"
+            (member,) = [name for name in log.namelist() if name.startswith("samples/")]
+            sample = json.loads(log.read(member))
+        said = [(message["role"], _text(message["content"])) for message in sample["messages"]]
+        assert said == [(node.message.role, node.message.text) for node in self.walk]
+        called = [call["function"] for message in sample["messages"] for call in message.get("tool_calls") or ()]
+        assert called == [call.name for node in self.walk for call in node.message.tool_calls]
+        assert {score["value"] for score in sample["scores"].values()} & {1, "C"}, sample["scores"]
+
+
+def _text(content: Any) -> str:
+    """The words of a message of Inspect's."""
+    parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return "".join(part["text"] for part in parts if part["type"] == "text")
 
 
 async def sdk_loop(program: Path, folder: Path) -> tuple[Trajectory, list[Node], list[Node]]:
@@ -166,10 +183,8 @@ def test_agents_that_ask_and_hand_over_are_walks_of_one_tree(sandbox: str, tmp_p
 @both
 def test_claude_code_goes_all_the_way(sandbox: str, tmp_path: Path) -> None:
     claude = node_program("claude-code", "@anthropic-ai/claude-code@2.1.197", "claude")
-    quiet = ("DISABLE_TELEMETRY", "DISABLE_AUTOUPDATER", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC")
-    command = f"{claude} -p {{prompt}} --output-format json --allowedTools Bash"
-    installation = claude.parents[2]
-    played = Played(tmp_path, command, HERE / "claude.yaml", sandbox, installation, **dict.fromkeys(quiet, "1"))
+    command = f"{EXAMPLES / 'claude.sh'} {claude} {{prompt}}"
+    played = Played(tmp_path, command, EXAMPLES / "claude.yaml", sandbox, claude.parents[2])
     assert played.trajectory.turns == 3
     played.is_one_walk()
     assert json.loads(played.trajectory.attributes["output"])["result"] == "Mended: it prints the product now."
@@ -182,8 +197,8 @@ def test_claude_code_goes_all_the_way(sandbox: str, tmp_path: Path) -> None:
 @both
 def test_codex_goes_all_the_way(sandbox: str, tmp_path: Path) -> None:
     codex = node_program("codex", "@openai/codex@0.169.0", "codex")
-    command = f"sh {HERE / 'codex.sh'} {codex} {{prompt}}"
-    played = Played(tmp_path, command, HERE / "codex.yaml", sandbox, HERE, codex.parents[2])
+    command = f"{EXAMPLES / 'codex.sh'} {codex} {{prompt}}"
+    played = Played(tmp_path, command, EXAMPLES / "codex.yaml", sandbox, codex.parents[2])
     assert played.trajectory.turns == 3
     played.is_one_walk()
     played.exports()  # not played again: it gives every command's output a random number
@@ -198,3 +213,25 @@ def test_a_group_of_programs_that_name_their_folder_shares_its_prompt(tmp_path: 
     played = Played(tmp_path, f"{sys.executable} {names} {{prompt}}", SHELL, "namespaces", tmp_path, EXAMPLES, group=2)
     assert "/workspace" in played.walk[1].message.text
     assert len(played.tree.roots) == 1 and len(played.tree.leaves) == 2
+
+
+EXAMPLE = re.compile(r"^\$ (silva rollout (?:.*\\\n)*.*)$", re.MULTILINE)
+
+
+def test_the_commands_of_the_examples_are_taken_as_they_stand_and_the_first_one_works(tmp_path: Path) -> None:
+    commands = EXAMPLE.findall((EXAMPLES / "README.md").read_text("utf-8"))
+    assert len(commands) == 5
+    shutil.copytree(EXAMPLES, tmp_path / "examples" / "programs")
+    for folder in ("claude", "codex"):
+        (tmp_path / folder).mkdir()
+    silva_here = f'silva() {{ "{sys.executable}" -m silva "$@"; }}\n'
+    paths = f"PATH={Path(sys.executable).parent}:$PATH\n"
+    for place, command in enumerate(commands):
+        script = f"{silva_here}{paths}{command} --lake lake" + ("" if place == 0 else " --dry-run")
+        done = subprocess.run(
+            ["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False
+        )
+        assert done.returncode == 0, (command, done)
+    with Lake.open(tmp_path / "lake", mode="read") as lake:
+        (trajectory,) = lake.trajectories(run_id="loop")
+    assert trajectory.outcome.score == 1.0, trajectory

@@ -1,6 +1,6 @@
 #!/bin/sh
 # codex.sh CODEX PROMPT: Codex takes the address of a model provider from its configuration alone. Its tools that run at
-# the provider are off.
+# the provider are off; what keeps it in is what runs this, so its own sandbox is off, too.
 exec "$1" exec --skip-git-repo-check --ignore-user-config --dangerously-bypass-approvals-and-sandbox \
   --disable multi_agent -c web_search=disabled -c check_for_update_on_startup=false -c analytics.enabled=false \
   -c model=any -c model_provider=gateway \
