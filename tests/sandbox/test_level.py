@@ -9,7 +9,6 @@ import pytest
 
 from silva.sandbox import Level, level
 
-
 REQUIRED = bool(os.environ.get("CI")) or (os.geteuid() == 0 and shutil.which("bwrap") is not None)
 
 
