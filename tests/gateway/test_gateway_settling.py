@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import threading
 import time
 from typing import Any
 
+import pytest
 import requests
 from dialect_errors import ROUTES, each_dialect, path_to
 from disks import SlowDisk
@@ -81,3 +84,39 @@ def test_a_stream_ends_only_once_its_turn_is_on_disk(scripted: Any, serve: Any, 
         disk.go()
     asking.join(20)
     assert end in "".join(said)
+
+
+@pytest.mark.parametrize("headers", [{"x-stainless-retry-count": "1"}, {"idempotency-key": "mine"}])
+def test_who_joined_a_client_that_then_left_is_given_what_was_on_its_way_to_disk(
+    scripted: Any, serve: Any, monkeypatch: Any, headers: dict[str, str]
+) -> None:
+    model = scripted(otherwise={"text": "one two"}, latency=0.3)
+    gateway = serve(model)
+    token = gateway.open_run()
+    gateway.chat(token, {**ASKED, "messages": [{"role": "user", "content": "the rollout is known by now"}]})
+    disk = SlowDisk(gateway.keeper.lake.submit_encoded)
+    monkeypatch.setattr(gateway.keeper.lake, "submit_encoded", disk)
+    body = {**ASKED, "stream": True}
+    host, port = gateway.where.removeprefix("http://").split(":")
+    data = json.dumps(body).encode()
+    key = "".join(f"{name}: {value}\r\n" for name, value in headers.items() if name == "idempotency-key")
+    head = f"POST {path_to('chat/completions')} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n{key}"
+    replies: list[requests.Response] = []
+    again = threading.Thread(target=lambda: replies.append(gateway.chat(token, body, **headers)))
+    try:
+        with socket.create_connection((host, int(port))) as first:
+            first.sendall(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
+            deadline = time.monotonic() + 10
+            while model.requests < 2 and time.monotonic() < deadline:
+                time.sleep(0.01)
+            again.start()
+            assert disk.held.wait(10)
+        again.join(0.5)
+        assert not replies
+    finally:
+        disk.go()
+    again.join(20)
+    assert replies[0].headers["x-silva-capture"] == "repeated"
+    assert model.requests == 2
+    monkeypatch.undo()
+    assert len([node for node in gateway.nodes() if node.message.role == "assistant"]) == 2

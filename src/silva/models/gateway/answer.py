@@ -114,7 +114,9 @@ class Answering:
             if (session.words(request) or attempt.words) != attempt.words:
                 raise Problem("conflict", "this Idempotency-Key was used for another request: give each its own key")
             known = session.answered(request)
-            return known if known is not None or under_way is None else await _joined(session, under_way[-1])
+            if known is None and under_way is not None:
+                known = await _joined(session, under_way[-1]) or session.answered(request)
+            return known
         if owed and (known := owed.kept(attempt, session.answer)) is not None:
             return known
         if exchange.header(RETRIED) in ("", "0") or owed.take(attempt):
@@ -123,8 +125,10 @@ class Answering:
             return session.answered(request)
         exchange.on_leave(lambda: _gone(exchange), silence, seconds)
         known = await _joined(session, under_way[-1])
+        if known is None:  # the one that was joined was left: it may have been on its way to disk
+            known = owed.kept(attempt, session.answer)
         if known is None:
-            owed.take(attempt)  # the one that was joined is made up for now
+            owed.take(attempt)
         return known
 
     async def _again(
