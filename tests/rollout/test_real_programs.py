@@ -94,16 +94,16 @@ class Played:
             (member,) = [name for name in log.namelist() if name.startswith("samples/")]
             sample = json.loads(log.read(member))
         said = [(message["role"], _text(message["content"])) for message in sample["messages"]]
-        assert said == [(node.message.role, node.message.text) for node in self.walk]
+        assert said == [(node.message.role, "".join(node.message.text.split())) for node in self.walk]
         called = [call["function"] for message in sample["messages"] for call in message.get("tool_calls") or ()]
         assert called == [call.name for node in self.walk for call in node.message.tool_calls]
         assert {score["value"] for score in sample["scores"].values()} & {1, "C"}, sample["scores"]
 
 
 def _text(content: Any) -> str:
-    """The words of a message of Inspect's."""
+    """The words of a message of Inspect's, without what stands between them: its parts are not joined as ours are."""
     parts = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    return "".join(part["text"] for part in parts if part["type"] == "text")
+    return "".join("".join(part["text"].split()) for part in parts if part["type"] == "text")
 
 
 async def sdk_loop(program: Path, folder: Path) -> tuple[Trajectory, list[Node], list[Node]]:
