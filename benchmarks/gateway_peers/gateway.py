@@ -75,11 +75,15 @@ class Gateway(Protocol):
 
 @dataclass(frozen=True)
 class Venv:
-    """A virtual environment with exact pins, for an interpreter of at least `python`."""
+    """A virtual environment with exact pins, for an interpreter of at least `python`.
+
+    `whole`: the requirements are all there is to install, so that none of them may bring another of its own choice.
+    """
 
     name: str
     requirements: tuple[str, ...]
     python: tuple[int, int] = (3, 11)
+    whole: bool = False
 
     def interpreter(self, folder: Path) -> Path:
         """Its own interpreter."""
@@ -110,6 +114,7 @@ class Venv:
                 "install",
                 "-q",
                 "--disable-pip-version-check",
+                *(["--no-deps"] if self.whole else []),
                 *self.requirements,
             ]
         )
