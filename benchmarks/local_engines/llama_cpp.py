@@ -1,9 +1,16 @@
-"""llama.cpp by way of xllamacpp's server, in this process, on the GGUF of the weights' package. Needs only xllamacpp."""
+"""llama.cpp by way of xllamacpp's server, on the GGUF of the weights' package. Needs only xllamacpp.
+
+It hands back every id, but no log-probability for an id that ends inside a character: those are NaN here.
+"""
 
 from __future__ import annotations
 
+import json
+import math
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import xllamacpp
 
@@ -14,7 +21,7 @@ ROWS, CONTEXT = 32, 512
 
 
 class LlamaSampler:
-    """The server's slots, asked without HTTP."""
+    """The server, in this process, and requests to it; its own routes give the ids, those in OpenAI's dialect do not."""
 
     def __init__(self, model: Path, threads: int) -> None:
         settings = xllamacpp.CommonParams()
@@ -25,7 +32,9 @@ class LlamaSampler:
         settings.n_gpu_layers = 0
         self._server = xllamacpp.Server(settings)
         self._callers = ThreadPoolExecutor(ROWS)
-        self.version = f"xllamacpp {xllamacpp.__version__}, GGUF of {model.stem.rpartition('.')[2]}"
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # loopback needs no proxy
+        kind = model.stem.rpartition(".")[2]
+        self.version = f"xllamacpp {xllamacpp.__version__}, GGUF of {kind}, over HTTP, some log-probabilities withheld"
 
     def sample(self, prompts: list[list[int]], new: int) -> Sampled:
         """See `Sampler`."""
@@ -33,9 +42,11 @@ class LlamaSampler:
         def one(number: int, prompt: list[int]) -> tuple[list[int], list[float]]:
             body = {"prompt": prompt, "n_predict": new, "ignore_eos": True, "seed": number, "cache_prompt": False}
             # of the usual chain of samplers only the temperature: the draw is from the whole vocabulary
-            body |= {"temperature": 1.0, "samplers": ["temperature"], "n_probs": 1, "post_sampling_probs": False}
-            drawn = self._server.handle_completions(body)["choices"][0]["logprobs"]["content"]
-            return [each["id"] for each in drawn], [each["logprob"] for each in drawn]
+            body |= {"temperature": 1.0, "samplers": ["temperature"], "n_probs": 1, "return_tokens": True}
+            url, head = f"{self._server.listening_address}/completion", {"content-type": "application/json"}
+            with self._opener.open(urllib.request.Request(url, json.dumps(body).encode(), head)) as reply:
+                said = json.load(reply)
+            return said["tokens"], _aligned(said["tokens"], said["completion_probabilities"])
 
         return list(self._callers.map(one, range(len(prompts)), prompts))
 
@@ -43,6 +54,19 @@ class LlamaSampler:
         """See `Sampler`."""
         self._callers.shutdown()
         del self._server
+
+
+def _aligned(ids: list[int], given: list[dict[str, Any]]) -> list[float]:
+    """A log-probability for each id, NaN where none was given.
+
+    Raises:
+        ValueError: some that were given belong to no id.
+    """
+    left = list(reversed(given))
+    found = [left.pop()["logprob"] if left and left[-1]["id"] == drawn else math.nan for drawn in ids]
+    if left:
+        raise ValueError(f"{len(left)} log-probabilities belong to no id")
+    return found
 
 
 def open_sampler(model: Path, threads: int) -> LlamaSampler:

@@ -61,11 +61,10 @@ class Opened:
         words = self._log.read_text(errors="replace")[-3000:]
         print(f"{self.name}: {self.reason}\n{words}", file=sys.stderr)
 
-    def sample(self, prompts: list[list[int]], new: int) -> tuple[float, Sampled]:
+    def sample(self, prompts: list[list[int]], new: int) -> tuple[float, Sampled] | None:
         """How many seconds it takes to read the prompts and sample `new` ids for each, and what it sampled.
 
-        Raises:
-            NotRun: it ended meanwhile; its last words are on standard error.
+        None, and a `reason`, where it ended meanwhile; its last words are on standard error.
         """
         assert self._process is not None
         assert self._process.stdin is not None
@@ -74,9 +73,9 @@ class Opened:
             self._process.stdin.flush()
             said = self._line()
         except (NotRun, BrokenPipeError):
-            self.reason = "it ended while it was measured"
+            self.reason = "its process ended while it was measured"
             self._tell()
-            raise NotRun(f"{self.name}: {self.reason}") from None
+            return None
         return said["seconds"], said["sampled"]
 
     def close(self) -> None:

@@ -17,7 +17,7 @@ class Sampler(Protocol):
     version: str
 
     def sample(self, prompts: list[list[int]], new: int) -> Sampled:
-        """`new` ids and log-probabilities for each prompt."""
+        """`new` ids and log-probabilities for each prompt; NaN is a log-probability that the engine withholds."""
         ...
 
     def close(self) -> None:

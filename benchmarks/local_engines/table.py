@@ -30,7 +30,6 @@ def engines(folder: Path, batches: list[int], rounds: int, threads: int, quick: 
     """Sampled tokens a second of every engine, prompts included in the time; the median of interleaved rounds."""
     before = load()
     opened = [Opened(name, folder, threads) for name in ENGINES]
-    running = [engine for engine in opened if engine.reason is None]
     draw = random.Random(0)
 
     def prompts(batch: int) -> list[list[int]]:
@@ -40,15 +39,17 @@ def engines(folder: Path, batches: list[int], rounds: int, threads: int, quick: 
     first: dict[str, tuple[list[list[int]], Sampled]] = {}
     try:
         asked = prompts(REFEREED)
-        for engine in running:
-            first[engine.name] = asked, engine.sample(asked, NEW)[1]  # not timed: the first is always slow
+        for engine in opened:
+            if engine.reason is None and (done := engine.sample(asked, NEW)):
+                first[engine.name] = asked, done[1]  # not timed: the first is always slow
         for _ in range(rounds):
             for batch in batches:
                 asked = prompts(batch)
-                for engine in running:
-                    rate = batch * NEW / engine.sample(asked, NEW)[0]
-                    rates.setdefault((engine.name, batch), []).append(rate)
-                    print(f"{engine.name}, batch {batch}: {rate:.1f} tokens/s, load {load()}", file=sys.stderr)
+                for engine in opened:
+                    if engine.reason is None and (done := engine.sample(asked, NEW)):
+                        rate = batch * NEW / done[0]
+                        rates.setdefault((engine.name, batch), []).append(rate)
+                        print(f"{engine.name}, batch {batch}: {rate:.1f} tokens/s, load {load()}", file=sys.stderr)
     finally:
         for engine in opened:
             engine.close()
@@ -60,7 +61,7 @@ def engines(folder: Path, batches: list[int], rounds: int, threads: int, quick: 
             found = rates.get((engine.name, batch))
             row[f"batch_{batch}"] = round(statistics.median(found), 1) if found else None
         row["logprob_off"] = round(referee.off(*first[engine.name]), 4) if engine.name in first else None
-        rows.append({**row, "with": engine.version or f"not run: {engine.reason}"})
+        rows.append({**row, "with": engine.version if engine.reason is None else f"not run: {engine.reason}"})
     middle = batches[min(1, len(batches) - 1)]
     rate = {row["engine"]: row[f"batch_{middle}"] or 0.0 for row in rows}
     ratio = rate["silva"] / rate["transformers"] if rate["transformers"] else 0.0
