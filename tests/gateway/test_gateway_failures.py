@@ -113,6 +113,11 @@ def saying() -> Iterator[Callable[[Says], str]]:
 
         def start(says: Says) -> str:
             class Answers(BaseHTTPRequestHandler):
+                def do_GET(self) -> None:  # it is healthy
+                    self.send_response(200)
+                    self.send_header("content-length", "0")
+                    self.end_headers()
+
                 def do_POST(self) -> None:
                     asked = msgspec.json.decode(self.rfile.read(int(self.headers["content-length"])))
                     events = says(asked)
