@@ -161,3 +161,23 @@ def test_the_limit_on_open_files_is_raised_and_one_that_is_too_low_is_told(
 
 def test_a_limit_that_is_high_enough_is_left_unsaid() -> None:
     assert open_files(1) == ""
+
+
+def test_a_disk_that_is_full_is_told_on_standard_error(scripted: Any, tmp_path: Path) -> None:
+    given = model(scripted)
+    with started(tmp_path / "lake", *given, "--run", "night", lines=1 + EXPORTS, shell="ulimit -f 512") as gateway:
+        key = gateway.exports["OPENAI_API_KEY"]
+        for number in range(8):
+            messages = [{"role": "user", "content": f"{number} " + "word " * 20_000}]
+            answer = requests.post(
+                f"{gateway.where}/r/night/v1/chat/completions",
+                json={"model": "mine", "messages": messages},
+                headers={"Authorization": f"Bearer {key}"},
+                timeout=30,
+            )
+            if answer.status_code == 507:
+                break
+        assert answer.status_code == 507
+        gateway.end()
+        assert any(line.startswith("error: turns cannot be kept: ") for line in gateway.complaints)
+        assert not any(key in line for line in gateway.complaints)

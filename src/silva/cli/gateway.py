@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from silva.cli.config import load, render
-from silva.cli.serving import told_admin_token
+from silva.cli.serving import tell_troubles, told_admin_token
 
 app = typer.Typer(add_completion=False)
 
@@ -104,16 +104,12 @@ def _serve(settings: Any, token_file: Path | None, run: str | None) -> None:
     from silva.models.gateway.serve import serve_gateway
     from silva.models.serving.server import bind
 
+    tell_troubles()
     listen = settings.listen
     token = told_admin_token(listen.host, listen.admin_token_env, token_file)
-    serve_gateway(settings, bind(listen.host, listen.port), token, _say, run, warn=_warn)
+    serve_gateway(settings, bind(listen.host, listen.port), token, _say, run)
 
 
 def _say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
-
-
-def _warn(text: str) -> None:
-    sys.stderr.write(f"warning: {text}\n")
-    sys.stderr.flush()

@@ -2,8 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
+
+from silva.redact import redact
+
+
+class _Line(logging.Formatter):
+    """`warning: what`, without secrets; a fault of Silva's own keeps its traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return redact(f"{record.levelname.lower()}: {super().format(record)}")
+
+
+def tell_troubles() -> None:
+    """What a server says of its troubles while it runs stands on standard error."""
+    told = logging.StreamHandler()
+    told.setLevel(logging.WARNING)
+    told.setFormatter(_Line("%(message)s"))
+    logging.getLogger("silva").addHandler(told)
 
 
 def told_admin_token(host: str, variable: str, file: Path | None) -> str:

@@ -35,8 +35,6 @@ def serve_gateway(
     token: str,
     say: Callable[[str], None],
     run: str | None = None,
-    *,
-    warn: Callable[[str], None] = log.warning,
 ) -> None:
     """Serve until SIGINT or SIGTERM.
 
@@ -46,7 +44,6 @@ def serve_gateway(
         token: the admin token.
         say: told the url once it answers, then, line by line, what programs of `run` need.
         run: a run to open at once.
-        warn: told, in a line, what will not go as it is configured.
 
     Raises:
         StoreError: the lake cannot be opened, or not be closed; what was acknowledged is in it.
@@ -57,7 +54,7 @@ def serve_gateway(
         return Lake.open(config.lake, window_ms=WINDOW_MS, compaction="process")
 
     if short := open_files(config.limits.connections):
-        warn(short)
+        log.warning("%s", short)
     where = url_of(listening).removesuffix("/v1")
     collect_seldom()
     sys.setswitchinterval(SWITCH_SECONDS)
