@@ -68,6 +68,7 @@ def _openvino(folder: Path) -> Program:
 
 ENGINES: dict[str, Callable[[Path], Program]] = {
     "silva": _here("silva"),
+    "silva, its server": _here("silva_server"),
     "silva, 3 LoRA versions": _here("silva", "3"),
     "transformers": _here("transformers"),
     "vllm": _vllm,
