@@ -33,7 +33,7 @@ def test_a_trained_answer_is_served(tmp_path: Path, dtype: str):
     except MissingError as missing:
         pytest.skip(str(missing))
     tokenizer = AutoTokenizer.from_pretrained(weights)
-    messages = [{"role": "user", "content": "What is the capital of France?"}]
+    messages = [{"role": "user", "content": "What is the capital city of Japan?"}]
     prompt = tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
     answer = [*tokenizer.encode("A forest called Silva.", add_special_tokens=False), tokenizer.eos_token_id]
     ids = np.array(prompt + answer, np.int32)
@@ -41,10 +41,10 @@ def test_a_trained_answer_is_served(tmp_path: Path, dtype: str):
     nothing = np.zeros(len(ids), np.float32)
     taught = Sample(ids=ids, mask=drawn, drawn=drawn, logprobs=nothing, advantages=nothing, weights=nothing + 1)
     engine = LocalEngine(PolicyConfig(dtype=dtype))  # pyright: ignore[reportArgumentType]
-    sampler = Sampler(weights, computed_in("auto"))
+    sampler = Sampler(weights, computed_in(dtype))
     try:
         asked = {"most_tokens": len(answer) + 4, "temperature": 0.0, "seed": 0, "ends": None}
-        assert "Paris" in tokenizer.decode(sampler.draw([prompt], **asked)[0].ids)
+        assert "Tokyo" in tokenizer.decode(sampler.draw([prompt], **asked)[0].ids)
         for _ in range(6 if dtype == "float32" else 5):
             engine.forward_backward([taught], algorithm("sft"))
             engine.optim_step(2e-3)

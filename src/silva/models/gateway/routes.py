@@ -59,7 +59,7 @@ class RouteState:
         self._upstreams: dict[tuple[str, str, str], Upstream] = {}
         self._retired: dict[Upstream, asyncio.Task[None]] = {}
         self.versions = Versions()
-        self._changing = ""
+        self._changing = asyncio.Lock()
         self.provided: list[Backend] = []
         """Backends that somebody else provides, in place of those configured."""
         self._stack = AsyncExitStack()
@@ -184,7 +184,8 @@ class RouteState:
         With an adapter, every backend that is up loads it under the version's name first, while the old version goes
         on; then the default changes in one step: later requests ask for the new one, those in flight end on theirs.
         Without one the route is paused and drained, and the name changes: what serves it was changed by the caller; a
-        version that backends were given as an adapter before is served as that again.
+        version that backends were given as an adapter before is served as that again. Swaps that come at once are made
+        one after another.
 
         Args:
             version: its name.
@@ -193,23 +194,18 @@ class RouteState:
             note: keeps what was swapped to; told also how to begin the sentence that it cannot.
 
         Raises:
-            Problem: a backend cannot load it, the name is another adapter's, it is being changed already, what is in
-                flight took too long: the old version stays. Or it cannot be noted, and which version is served then.
+            Problem: a backend cannot load it, the name is another adapter's, what is in flight took too long: the old
+                version stays. Or it cannot be noted, and which version is served then.
         """
-        if self._changing:
-            what = f"model {self.name} is being changed to {self._changing} already"
-            raise Problem("conflict", f"{what}: wait for that to end")
-        self._changing = version
-        try:
-            await self._swap(version, adapter or self.versions.folder(version), drain_seconds, note)
-            await self.versions.tidy(self.router.fleet.states(), self._is_busy)
-        except UsageError as error:
-            raise Problem("conflict", str(error)) from error
-        except UnreachableError as error:
-            raise Problem("timeout", str(error)) from error
-        finally:
-            self._changing = ""
-        return self.snapshot()
+        async with self._changing:
+            try:
+                await self._swap(version, adapter or self.versions.folder(version), drain_seconds, note)
+                await self.versions.tidy(self.router.fleet.states(), self._is_busy)
+            except UsageError as error:
+                raise Problem("conflict", str(error)) from error
+            except UnreachableError as error:
+                raise Problem("timeout", str(error)) from error
+            return self.snapshot()
 
     async def _swap(self, version: str, adapter: str, drain_seconds: float, note: Note) -> None:
         swapped = Swapped(version=version, adapter=adapter, earlier=self.versions.folders)
