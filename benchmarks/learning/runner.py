@@ -184,6 +184,7 @@ def _all(name: str, root: Path, given: Any, seeds: Sequence[int | str]) -> None:
             command = [sys.executable, sys.argv[0], "--env", given.env, "--policy", given.policy]
             command += ["--folder", str(root), "--one", str(seed), "--parallel", str(given.parallel), "--named", name]
             command += ["--recipe", *given.recipe] if given.recipe else []
+            command += ["--no-keep"] if given.no_keep else []
             with _place(root, name, given, seed).with_suffix(".log").open("wb") as log:
                 under_way.append((seed, subprocess.Popen(command, stdout=log, stderr=log, env=environment)))
         time.sleep(0.5)

@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ pytestmark = [
 
 def run(name: str, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, str(LEARNING / f"{name}.py"), "--env", "babyai", "--policy", "tiny", "--no-keep"]
-    return subprocess.run([*command, "--folder", str(folder), *more], capture_output=True, text=True, timeout=600)
+    return subprocess.run([*command, "--folder", str(folder), *more], capture_output=True, text=True, timeout=1500)
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
@@ -40,15 +41,20 @@ def mean(rates: dict[str, float]) -> float:
 
 
 def test_a_tiny_policy_learns_from_experts_from_itself_and_from_a_teacher(tmp_path: Path):
-    ended = run("all_four", tmp_path, "--seeds", "0")
+    """Three seeds: of one alone, how a processor rounds tells more than what was learnt."""
+    ended = run("all_four", tmp_path, "--seeds", "0", "1", "2", "--parallel", "2")
     assert ended.returncode in (0, 1), ended.stderr[-2000:]
-    found = {row["right"]: row for row in rows(tmp_path / "all_four-babyai-tiny-0")}
-    gains = {kind: mean(row["after"]) - mean(row["before"]) for kind, row in found.items()}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for seed in range(3):
+        for row in rows(tmp_path / f"all_four-babyai-tiny-{seed}"):
+            found.setdefault(row["right"], []).append(row)
+    gains = {kind: fmean(mean(row["after"]) - mean(row["before"]) for row in of) for kind, of in found.items()}
     assert set(gains) == {"SFT, then GRPO", "SFT, then DPO", "SFT, then OPD"}
     grpo = found["SFT, then GRPO"]
-    assert mean(grpo["before"]) > 0.3, "SFT on the expert's episodes taught it little"
+    assert fmean(mean(row["before"]) for row in grpo) > 0.3, "SFT on the expert's episodes taught it little"
     assert min(gains.values()) > -0.1, f"it lost what it had learnt: {gains}"
-    assert grpo["more"]["reward_last"] > grpo["more"]["reward_first"] - 0.1
+    rewards = {end: fmean(row["more"][f"reward_{end}"] for row in grpo) for end in ("first", "last")}
+    assert rewards["last"] > rewards["first"] - 0.1
     assert all(f"SFT → {kind}" in ended.stdout for kind in gains)
 
 
