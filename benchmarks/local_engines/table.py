@@ -26,6 +26,12 @@ REFEREED = 4
 """Prompts whose draws are also scored by transformers in float32."""
 
 
+def _told(engine: Opened) -> str:
+    if engine.reason is None:
+        return engine.version
+    return f"{engine.version}; {engine.reason}" if engine.version else f"not run: {engine.reason}"
+
+
 def engines(folder: Path, batches: list[int], rounds: int, threads: int, quick: bool) -> int:
     """Sampled tokens a second of every engine, prompts included in the time; the median of interleaved rounds."""
     before = load()
@@ -61,7 +67,7 @@ def engines(folder: Path, batches: list[int], rounds: int, threads: int, quick: 
             found = rates.get((engine.name, batch))
             row[f"batch_{batch}"] = round(statistics.median(found), 1) if found else None
         row["logprob_off"] = round(referee.off(*first[engine.name]), 4) if engine.name in first else None
-        rows.append({**row, "with": engine.version if engine.reason is None else f"not run: {engine.reason}"})
+        rows.append({**row, "with": _told(engine)})
     middle = batches[min(1, len(batches) - 1)]
     rate = {row["engine"]: row[f"batch_{middle}"] or 0.0 for row in rows}
     ratio = rate["silva"] / rate["transformers"] if rate["transformers"] else 0.0
