@@ -8,6 +8,7 @@ import pytest
 from test_trace_formats import one, values, walk_of
 
 from silva.tree import Boundary, Status, tools
+from silva.tree.formats import FormatError
 
 
 def test_langsmith_error_and_feedback_are_told() -> None:
@@ -108,3 +109,9 @@ def test_langsmith_failing_last_call_is_a_failed_outcome() -> None:
     good = smith(1, {"input": "q"}, {"output": [reply("a")]})
     (trajectory,) = one("langsmith", good, smith(2, {"input": "r"}, None, error="TimeoutError()")).trajectories[1:]
     assert trajectory.outcome.failure is not None and trajectory.outcome.failure.boundary is Boundary.MODEL
+
+
+def test_half_a_character_in_a_tool_is_refused_with_its_place() -> None:
+    asked = smith(1, {"input": "q", "tools": [{"type": "function", "function": "\ud800"}]}, {"output": [reply("a")]})
+    with pytest.raises(FormatError, match=r"tools\[0\].*holds what a record cannot"):
+        one("langsmith", asked)

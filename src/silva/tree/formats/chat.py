@@ -150,7 +150,10 @@ def read_tool(value: Any) -> Tool:
         msgspec.ValidationError: not a tool; the error names the path.
     """
     bare = isinstance(value, dict) and "function" not in value
-    found = msgspec.convert({"function": value} if bare else value, _ToolEntry).function
+    try:
+        found = msgspec.convert({"function": value} if bare else value, _ToolEntry).function
+    except UnicodeEncodeError as error:  # JSON may name half a character, and msgspec looks up what it does not know
+        raise msgspec.ValidationError(f"holds what a record cannot: {error}") from error
     return Tool(name=found.name, description=found.description or "", parameters=found.parameters or {})
 
 

@@ -238,9 +238,6 @@ class _Placing:
                 found.append(read_tool(entry))
             except msgspec.ValidationError as error:
                 raise inside(f"{field}.request.tools[{place}]", self._name, self._line, error) from error
-            except UnicodeEncodeError as error:
-                problem = f"holds what a record cannot: {error}"
-                raise self._error(f"{field}.request.tools[{place}]", problem) from error
         return tuple(found)
 
     def _error(self, field: str, problem: str) -> FormatError:
