@@ -257,7 +257,6 @@ class Plain:
         self._head = f"POST {url.raw_path_qs} HTTP/1.1\r\nHost: {host}:{self._port}\r\nAccept: */*\r\n".encode()
         self._idle: list[_Connection] = []
         self._all: set[_Connection] = set()
-        self._fixed: tuple[Mapping[str, str], bytes] | None = None
 
     async def post(self, body: bytes, headers: Mapping[str, str]) -> Response:
         """Post a body; returns once the answer's headers have come. `close` the response when done with it.

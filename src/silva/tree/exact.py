@@ -119,12 +119,11 @@ def token_walk(walk: Sequence[Node]) -> TokenWalk:
     for place in range(start, len(walk)):
         node = walk[place]
         tokens = node.tokens
-        if tokens is None:
-            if node.author is Author.POLICY:
-                raise InexactTokensError(f"{_named(node)} has {lacking(node)}")
+        if tokens is None and node.author is not Author.POLICY:
             continue
-        if node.attributes.get("tokens") == COMPLETION:
-            raise InexactTokensError(f"{_named(node)} has {NO_PROMPT}")
+        lacks = lacking(node)
+        if tokens is None or lacks:
+            raise InexactTokensError(f"{_named(node)} has {lacks}")
         if tokens.sampled and not tokens.logprobs:
             raise InexactTokensError(f"{_named(node)} has no log-probabilities: its backend returned none")
         glue = len(tokens.ids) - tokens.sampled

@@ -112,11 +112,6 @@ class Faults:
             del self._seen[next(iter(self._seen))]
         return seen
 
-    def fires(self, fault: Fault, content: str) -> bool:
-        """Count one request against a rule's own fault and say whether it fires."""
-        self._requests += 1
-        return self._fires(fault, -1, content, self.count(content))
-
     def _fires(self, fault: Fault, index: int, content: str, seen: int) -> bool:
         if fault.every:
             return self._requests % fault.every == 0
