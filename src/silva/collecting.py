@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import gc
 
-THRESHOLDS = (50_000, 20, 50)
+THRESHOLDS = (10_000, 10, 10)
+"""Objects made and not freed since, and how often the older are looked at, too. What was read from Lance stays in
+memory until a cycle of its reader is found: at (50,000, 20, 50) that took a gateway the better part of an hour."""
 
 
 def collect_seldom() -> None:

@@ -179,6 +179,38 @@ def test_runs_closed_long_ago_are_read_from_the_lake(
     assert [each.attributes["rollout"] for each in gateway.trajectories("run1")].count("new") == 0
 
 
+def test_what_rollouts_a_closed_run_had_stands_in_the_lake_alone(scripted: Any, serve: Any) -> None:
+    gateway = serve(scripted())
+    inside = gateway.gateway
+    token = gateway.open_run()
+    body = {**ASKED, "messages": [{"role": "user", "content": "once"}]}
+    again = {"x-stainless-retry-count": "1"}
+    said = {name: gateway.chat(token, body, name).json()["id"] for name in ("a", "b")}
+    gateway.admin("POST", "runs/run/rollouts", {"rollout": "c", "task_id": "gateway/d"})
+    assert gateway.chat(token, body, "c").status_code == 200
+    assert held(inside.accounts)["Roster"] == 1
+    assert gateway.admin("POST", "runs/run/close", {}).json()["status"] == "finished"
+    assert held(inside.accounts, inside._rollouts, inside.conversations)["Roster"] == 0
+    for name in ("a", "b", "c", "new"):
+        refused = gateway.chat(token, body, name, **again)
+        assert refused.status_code == 403 and "run is closed" in refused.text
+        late = gateway.admin("POST", "runs/run/rollouts", {"rollout": name, "task_id": f"gateway/{name}"})
+        assert late.status_code == 403 and "run is closed" in late.text
+    for name in ("a", "c"):
+        ended = gateway.admin("POST", f"runs/run/rollouts/{name}/end", {"score": 0.5})
+        assert (ended.status_code, ended.json()["turns"]) == (200, 1)
+    assert gateway.admin("POST", "runs/run/rollouts/new/end", {}).status_code == 403
+    token = gateway.open_run("run", again=True)
+    taken = gateway.admin("POST", "runs/run/rollouts", {"rollout": "other", "task_id": "gateway/d"})
+    assert taken.status_code == 409 and "rollout c has the same task" in taken.text
+    repeated = {name: gateway.chat(token, body, name, **again).json()["id"] for name in said}
+    assert repeated == said, "a request that is repeated has its answer"
+    assert gateway.chat(token, body, "new").status_code == 200
+    found = {each.attributes["rollout"]: each.outcome.score for each in gateway.trajectories("run")}
+    assert found["c"] == 0.5
+    assert sorted(found) == ["a", "b", "c", "new"]
+
+
 async def test_clients_of_backends_that_moved_are_closed_once_their_turns_have_ended() -> None:
     listed = StaticBackend(url="http://127.0.0.1:9/v1")
     route = RouteState("policy", Route(backends=(listed,), deadline=0.05), Limits(), Held())

@@ -13,6 +13,8 @@ import pytest
 import requests
 from dialect_errors import ASKED
 
+from silva.models.serving import protocol
+
 
 def connected(gateway: Any) -> socket.socket:
     host, port = gateway.where.removeprefix("http://").split(":")
@@ -24,11 +26,8 @@ def connected(gateway: Any) -> socket.socket:
 def told(connection: socket.socket) -> bytes:
     """All that the server says until it closes."""
     said = b""
-    try:
-        while piece := connection.recv(65536):
-            said += piece
-    except ConnectionResetError:
-        pass
+    while piece := connection.recv(65536):
+        said += piece
     return said
 
 
@@ -200,3 +199,27 @@ def test_bodies_in_pieces_share_their_room_and_give_it_back(scripted: Any, serve
     assert gateway.chat(token, body, rollout="again").ok, "who left gave its room back"
     metrics = requests.get(f"{gateway.where}/metrics", timeout=10).text
     assert 'silva_refusals_total{dialect="chat",kind="rate_limit"} 1.0' in metrics
+
+
+def test_who_goes_on_sending_reads_why_it_was_refused(
+    scripted: Any, serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = serve(scripted(), limits={"body_mb": 1})
+    token = gateway.open_run()
+    head = asking(token, b" " * (64 << 20))
+    with connected(gateway) as connection:
+        connection.sendall(head)
+        for _ in range(8):  # the answer is on its way after the first
+            connection.sendall(b" " * (1 << 20))
+            time.sleep(0.05)
+        said = b""
+        while piece := connection.recv(65536):
+            said += piece
+    assert said.startswith(b"HTTP/1.1 413 ") and b"larger than 1048576 bytes" in said
+    assert gateway.gateway._held.bytes == 0
+    monkeypatch.setattr(protocol, "LINGER_SECONDS", 0.3)
+    with connected(gateway) as connection, pytest.raises(OSError):
+        connection.sendall(head)
+        while True:
+            connection.sendall(b" ")
+            time.sleep(0.05)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 from yarl import URL
 
-from silva.models.plain import MOST_BUFFERED, Plain
+from silva.models.plain import MOST_BUFFERED, BrokenError, Plain, Response, _Connection
 
 LONG = bytes(range(256)) * (MOST_BUFFERED // 64)
 """Four times what may wait to be read."""
@@ -60,3 +61,37 @@ async def test_a_long_answer_is_read_piece_by_piece_at_the_readers_pace(late: fl
                 await asyncio.sleep(late)
             assert found == LONG
             response.close()
+
+
+async def test_a_connection_that_broke_leaves_nothing_to_look_for() -> None:
+    async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        if len(heard) % 2:
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nsome of it")
+        heard.append(True)
+        writer.close()
+
+    async def ask() -> None:
+        response = await plain.post(b"{}", {})
+        try:
+            await response.read()
+        finally:
+            response.close()
+
+    heard: list[bool] = []
+    server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
+    host, port = server.sockets[0].getsockname()
+    plain = Plain(URL(f"http://{host}:{port}/v1"))
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(10):
+            with suppress(BrokenError):
+                await ask()
+        await asyncio.sleep(0.1)
+        assert len(heard) == 10
+        assert not [each for each in gc.get_objects() if isinstance(each, (_Connection, Response))]
+    finally:
+        gc.enable()
+        plain.close()
+        server.close()

@@ -3,8 +3,7 @@
     append ─▶ journal (durable, acknowledged) ─▶ compactor ─▶ Lance tables ─▶ nodes, walks, SQL, full text, vectors
                   └────────── tail ───────────────────────────────▲  readers see both, each id once
 
-One process writes; any number read, meanwhile and afterwards. Reading blocks: in a coroutine, use
-`asyncio.to_thread`.
+One process writes; any number read, meanwhile and afterwards. Reading blocks: a coroutine reads by `asyncio.to_thread`.
 """
 
 from __future__ import annotations
@@ -34,14 +33,12 @@ from silva.lake.place import Place, place
 from silva.lake.reader import Reader
 from silva.lake.recovery import recover
 from silva.lake.stats import Stats, measure
-from silva.lake.tables import Tables
+from silva.lake.tables import CACHES_MB, OPTIMIZE_AT, Tables
 from silva.lake.tail import Tail
 from silva.tree import AnyRecord, Node, Run, Supervision, Task, Trajectory, Tree
 
 KEEP = timedelta(hours=1)
 """How long `optimize` keeps versions no tag names, so that a reader in the middle of one can finish."""
-OPTIMIZE_AT = 100_000
-"""Rows of nodes outside the indices from which `close` optimises."""
 
 
 class Lake:
@@ -54,6 +51,7 @@ class Lake:
         version: str | None,
         window_ms: float,
         compaction: Literal["thread", "process"],
+        caches_mb: float,
     ) -> None:
         self._place, self.mode = where, mode
         self._journal: Journal | None = None
@@ -68,7 +66,7 @@ class Lake:
             if not is_lake(where, make=mode == "write"):
                 make_lake(where)
             pinned = None if version is None else versions.version(where, version).tables
-            self._tables = Tables(where, pinned)
+            self._tables = Tables(where, pinned, caches_mb)
             self._tail = None if pinned is not None else Tail(where.journal)
             if self._hold is not None:
                 self._begin(window_ms, self._hold, Apart(where) if compaction == "process" else None)
@@ -88,6 +86,7 @@ class Lake:
         storage_options: dict[str, str] | None = None,
         window_ms: float = 5.0,
         compaction: Literal["thread", "process"] = "thread",
+        caches_mb: float = CACHES_MB,
     ) -> Lake:
         """Open a lake; a writer makes it where there is none.
 
@@ -99,6 +98,7 @@ class Lake:
             window_ms: how long the journal gathers records before one write, 0 to 20.
             compaction: where the journal becomes tables: in a thread, or in a process of its own, which costs its start
                 and its memory but leaves the interpreter to an event loop that is busy.
+            caches_mb: what may be kept in memory of the tables' indices and files.
 
         Raises:
             StoreError: not a lake, of a newer schema, damaged, being written by another, not writable, no such version.
@@ -106,7 +106,7 @@ class Lake:
         """
         if version is not None and mode == "write":
             raise UsageError(f"lake {location}: version {version} can only be read; open it with mode='read'")
-        return cls(place(location, storage_options), mode, version, window_ms, compaction)
+        return cls(place(location, storage_options), mode, version, window_ms, compaction, caches_mb)
 
     @property
     def location(self) -> str:

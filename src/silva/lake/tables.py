@@ -27,22 +27,26 @@ log = logging.getLogger(__name__)
 
 EMBEDDINGS = "embeddings"
 
-_INDEX_CACHE, _METADATA_CACHE = 256 << 20, 32 << 20
-"""Bytes that Lance may keep of indices and of what it knows of files. Every commit makes new files, and its own bounds
-are gigabytes: a process that writes and reads for days would grow for days."""
+CACHES_MB = 288.0
+"""What Lance may keep in memory of indices (eight ninths) and of what it knows of files. Every commit makes new files,
+and its own bounds are gigabytes: a process that writes and reads for days would grow for days."""
+OPTIMIZE_AT = 100_000
+"""Rows of nodes outside the indices from which a lake that is closed is optimised."""
 
 
 class Tables:
-    """The tables at a place; with `pinned` (version by table name) as they were, else as they are."""
+    """The tables at a place; with `pinned` (version by table name) as they were, else as they are. `caches_mb`: what
+    Lance may keep in memory of indices and files."""
 
-    def __init__(self, place: Place, pinned: dict[str, int] | None = None) -> None:
+    def __init__(self, place: Place, pinned: dict[str, int] | None = None, caches_mb: float = CACHES_MB) -> None:
         self._place, self._pinned = place, pinned
         self._opened: dict[str, Any] = {}
         self._mutex = threading.RLock()
         import lancedb  # half a second to import: only a lake that is opened pays it
 
         with self.refusals("open"):
-            session = lancedb.Session(index_cache_size_bytes=_INDEX_CACHE, metadata_cache_size_bytes=_METADATA_CACHE)
+            files = int(caches_mb * (1 << 20)) // 9
+            session = lancedb.Session(index_cache_size_bytes=8 * files, metadata_cache_size_bytes=files)
             self._database = lancedb.connect(place.tables, storage_options=place.options or None, session=session)
 
     @contextmanager

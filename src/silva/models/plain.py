@@ -84,6 +84,7 @@ class Response:
     def close(self) -> None:
         """Done with it; an answer that has not come to its end costs its connection."""
         self._connection.done(self)
+        self._failure = None  # it knows who was told of it: each would keep the other
 
     async def _more(self) -> None:
         if self._failure is not None:
@@ -203,6 +204,8 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._pool.lost(self)
         self._fail(BrokenError(errno.ECONNRESET, "the connection broke before the answer was whole"))
+        # They know this connection, and each would keep the other.
+        self._parser = self._head = self._response = self._transport = None
 
     def _fail(self, failure: OSError) -> None:
         if self._head is not None and not self._head.done():

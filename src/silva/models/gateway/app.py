@@ -27,7 +27,8 @@ from silva.models.gateway.dialects.dialect import Dialect
 from silva.models.gateway.gateway import DEFAULT_ROLLOUT, Gateway
 from silva.models.gateway.openapi import document
 from silva.models.gateway.problem import Problem
-from silva.models.gateway.runs import ROUTES, RunAccount
+from silva.models.gateway.roster import ROUTES
+from silva.models.gateway.runs import RunAccount
 from silva.models.gateway.spoken import ANTHROPIC, CHAT, SPOKEN
 from silva.models.serving.bounds import Bounds, Room
 from silva.models.serving.exchange import Exchange, Receive, Refusal, Scope, Send

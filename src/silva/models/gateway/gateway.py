@@ -19,14 +19,16 @@ import msgspec
 from silva.errors import StoreError
 from silva.models.gateway.config import GatewayConfig
 from silva.models.gateway.conversations import Conversations
-from silva.models.gateway.endings import UNENDED, at_close, standing
+from silva.models.gateway.endings import at_close, standing
 from silva.models.gateway.keeper import Keeper
 from silva.models.gateway.metrics import Metrics
 from silva.models.gateway.problem import Problem
+from silva.models.gateway.roster import NAME, Roster, check_name, unannounced
 from silva.models.gateway.routes import Routes, RouteState
-from silva.models.gateway.runs import NAME, RunAccount, is_token_of, known_run, new_run, run_of
-from silva.models.gateway.session import Rollout, Session, rollout_of
+from silva.models.gateway.runs import RunAccount, is_token_of, known_run, new_run, run_of
+from silva.models.gateway.session import Rollout, Session
 from silva.models.gateway.spans import TurnSpans, open_spans
+from silva.models.gateway.stored import rollout_named, stored_rollouts
 from silva.models.gateway.versions import Swapped, record_of, run_id, swapped_of
 from silva.models.held import Held
 from silva.tree import Json, Outcome, Trajectory
@@ -35,7 +37,7 @@ DEFAULT_ROLLOUT = "main"
 """The rollout of calls that name none."""
 
 MOST_CLOSED = 64
-"""Closed runs kept in memory; the others are read from the lake when somebody asks for them."""
+"""Closed runs kept in memory, without their rollouts; the others are read from the lake when somebody asks for them."""
 
 log = logging.getLogger(__name__)
 
@@ -121,7 +123,7 @@ class Gateway:
             known = await self.account(name)
             account.spent, account.requests = known.spent, known.requests
             account.broken_off, account.abandoned = known.broken_off, known.abandoned
-            account.stored_trees, account.stored, account.names = known.stored_trees, known.stored, known.names
+            account.roster = known.roster if known.roster is not None else await self._roster(name)
             account.run = msgspec.structs.replace(account.standing(), started=known.run.started)
         try:
             await self.keeper.keep([account.run])
@@ -200,6 +202,7 @@ class Gateway:
         """Keep the runs closed last, and let go of the others: the lake has all of them."""
         if not self._resumes:
             return
+        account.roster = None
         self._closed[account.id] = None
         while len(self._closed) > MOST_CLOSED:
             name, _ = self._closed.popitem(last=False)
@@ -215,9 +218,12 @@ class Gateway:
         """Say which task a rollout is at before its first call; without this, it is a task of its own.
 
         Raises:
-            Problem: its name cannot be used, or another rollout has its place.
+            Problem: its name cannot be used, another rollout has its place, or the run was closed.
         """
-        account.claim(rollout.name, rollout.trajectory_id)
+        if account.roster is None:
+            check_name(rollout.name)
+            raise account.is_closed()
+        account.roster.claim(rollout)
         self._rollouts[account.id, rollout.name] = rollout
 
     async def session(self, account: RunAccount, name: str) -> Session:
@@ -238,11 +244,10 @@ class Gateway:
         Raises:
             Problem: as `session`, or the rollout is new and the run takes no more: it leaves no record then.
         """
-        key = (account.id, name)
-        if key not in self.conversations and key not in self._rollouts:
-            rollout = Rollout(run_id=account.id, name=name, task_id=f"gateway/{name}")
-            if rollout.trajectory_id not in account.stored:
-                account.takes(time.time())
+        key, roster = (account.id, name), account.roster
+        at_work = key in self.conversations or key in self._rollouts
+        if not at_work and (roster is None or unannounced(*key).trajectory_id not in roster.trajectories):
+            account.takes(time.time())
         return await self.session(account, name)
 
     async def end_rollout(
@@ -255,7 +260,9 @@ class Gateway:
         """
         key = (account.id, name)
         if self._resumes and key not in self.conversations and key not in self._rollouts:
-            await self._recall(account, name)
+            rollout = await rollout_named(self.keeper, account.id, name)
+            if rollout is not None:  # it was ended before, and its client did not hear of it
+                self._rollouts[key] = rollout
         session = await self.session(account, name)
         given: Json = {"rollout": name, "leaves": session.leaves, **(attributes or {})}
         if lost := account.lost_turns[name]:
@@ -326,41 +333,33 @@ class Gateway:
         account = known_run(run, spent, requests)
         if account is None:
             return None
-        for trajectory in await self.keeper.trajectories(name):
-            failure = trajectory.outcome.failure
-            account.stored_trees.add(trajectory.tree_id)
-            account.stored.add(trajectory.id)
-            rollout = rollout_of(trajectory)
-            account.names[trajectory.id] = rollout.name
-            if failure is not None and failure.code == UNENDED.code:
-                self._rollouts[name, rollout.name] = rollout
+        account.roster = None if run.finished else await self._roster(name)
         self.accounts[name] = account
-        if account.run.finished:
+        if run.finished:
             self._note_closed(account)
         return account
 
-    async def _recall(self, account: RunAccount, name: str) -> None:
-        """A rollout that was ended before is ended again, by a client that did not hear of it: which one it was stands
-        in the lake."""
-        for trajectory in await self.keeper.trajectories(account.id):
-            rollout = rollout_of(trajectory)
-            if rollout.name == name:
-                self._rollouts[account.id, name] = rollout
+    async def _roster(self, run: str) -> Roster:
+        roster, at_work = await stored_rollouts(self.keeper, run)
+        self._rollouts.update({(run, rollout.name): rollout for rollout in at_work})
+        return roster
 
     async def _new_session(self, account: RunAccount, name: str) -> Session:
-        rollout = self._rollouts.get((account.id, name))
+        rollout, roster = self._rollouts.get((account.id, name)), account.roster
         if rollout is None:
-            rollout = Rollout(run_id=account.id, name=name, task_id=f"gateway/{name}")
+            rollout = unannounced(account.id, name)
             self.open_rollout(account, rollout)
-        if self._resumes and account.run.finished and rollout.trajectory_id not in account.stored:
+        fresh = roster is not None and rollout.trajectory_id not in roster.trajectories
+        if self._resumes and account.run.finished and fresh:
             del self._rollouts[account.id, name]
             raise account.is_closed()
         tree = rollout.tree_id
         session = Session(rollout, self.conversations.stand(tree))
         try:
-            if tree in account.stored_trees:  # also where a sibling has the index: this rollout's own turns are counted
+            # also where a sibling has the index: this rollout's own turns are counted
+            if roster is None or tree in roster.trees:
                 session.load(await self.keeper.nodes(tree))
-            if self._resumes and rollout.trajectory_id not in account.stored:
+            if self._resumes and fresh:
                 await self._begun(account, session)
         except BaseException:
             self.conversations.leave(tree)
@@ -377,13 +376,14 @@ class Gateway:
             if account.terms.capture == "strict":
                 raise
         else:
-            account.stored.add(session.rollout.trajectory_id)
+            if account.roster is not None:
+                account.roster.trajectories.add(session.rollout.trajectory_id)
 
     def _gone(self, session: Session) -> None:
         """A session was dropped from memory; the lake has all of it."""
         account = self.accounts.get(session.rollout.run_id)
-        if account is not None:
-            account.stored_trees.add(session.rollout.tree_id)
+        if account is not None and account.roster is not None:
+            account.roster.trees.add(session.rollout.tree_id)
 
     def _forget_sessions(self) -> None:
         """After the lake was opened again: what it did not take must not be built upon."""

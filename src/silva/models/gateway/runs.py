@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import hmac
-import re
 import secrets
 import time
 from collections import Counter
@@ -24,12 +23,8 @@ from silva.models.gateway.attempts import Owed
 from silva.models.gateway.config import Budget, Runs
 from silva.models.gateway.problem import Problem
 from silva.models.gateway.reserve import NO_STAKE, Refusal, Reserve, Stake
+from silva.models.gateway.roster import NAME, Roster
 from silva.tree import NO_USAGE, Json, Lineage, Record, Run, Usage
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-"""What a run or rollout may be called."""
-ROUTES = ("chat", "responses", "messages", "models", "v1")
-"""What no rollout may be called: in a URL these say what is asked for."""
 
 PREFIX = "sk-silva"
 
@@ -55,10 +50,9 @@ class RunAccount:
     """One open run: its terms and what it has spent. `requests` counts answered ones, `abandoned` those whose client
     left while a model was at them, `refused` the others. `lost_turns`: how many answered ones of each rollout were not
     kept; it outlives the rollouts' sessions, which are let go of when the lake is opened again. `broken_off`: what of
-    `spent` is an estimate, for calls that came to no end. `stored_trees` are those the lake holds and memory
-    may not, `stored` the trajectories it has, `names` the rollouts by the trajectories they will have. `owed`: answers
-    that did not get across. `large` is held while one of its large requests is read. `bounded`: what
-    a request costs can reach a bound, so that each that enters needs a stake."""
+    `spent` is an estimate, for calls that came to no end. `roster`: its rollouts; None once the run is closed,
+    when they stand in the lake alone. `owed`: answers that did not get across. `large` is held while one of its large
+    requests is read. `bounded`: what a request costs can reach a bound, so that each that enters needs a stake."""
 
     def __init__(self, run: Run, terms: RunTerms, spent: Usage = NO_USAGE, requests: int = 0) -> None:
         self.run = run
@@ -72,9 +66,7 @@ class RunAccount:
         self.in_flight = 0
         self.token = b""
         self.large = asyncio.Lock()
-        self.stored_trees: set[str] = set()
-        self.stored: set[str] = set()
-        self.names: dict[str, str] = {}
+        self.roster: Roster | None = Roster()
         self.owed = Owed()
         self.bounded = terms.usd is not None or terms.tokens is not None
         self._reserve = Reserve(terms.usd, terms.tokens)
@@ -134,20 +126,6 @@ class RunAccount:
         if refusal is not None:
             raise Problem(*refusal)
         self.in_flight += 1
-
-    def claim(self, rollout: str, trajectory: str) -> None:
-        """Take in that a rollout has this name and that it will end in this trajectory.
-
-        Raises:
-            Problem: the name cannot be used, or another rollout ends there.
-        """
-        if not NAME.fullmatch(rollout) or rollout in ROUTES:
-            what = f"letters, digits, '.', '_' and '-' only, and none of {', '.join(ROUTES)}"
-            raise Problem("malformed", f"rollout name {rollout!r}: {what}", "rollout")
-        other = self.names.setdefault(trajectory, rollout)
-        if other != rollout:
-            what = f"rollout {other} has the same task, index and attempt"
-            raise Problem("conflict", f"{what}: give {rollout} another index or attempt", "index")
 
     def is_open(self, now: float) -> None:
         """Return where the run answers.

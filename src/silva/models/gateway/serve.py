@@ -8,6 +8,7 @@ import socket
 import sys
 from collections.abc import Callable
 
+from silva.allocating import share_arenas
 from silva.collecting import collect_seldom
 from silva.errors import UsageError
 from silva.lake import Lake
@@ -24,6 +25,9 @@ log = logging.getLogger(__name__)
 
 WINDOW_MS = 0.0
 """The journal does not gather turns before it writes: what comes while it writes is the next batch."""
+
+CACHES_MB = 36.0
+"""The lake's: a gateway reads a rollout's turns now and then, and its tables have a new version every few seconds."""
 
 SWITCH_SECONDS = 0.0005
 """How long the journal's and the compactor's threads may keep the loop waiting: a tenth of Python's own bound."""
@@ -51,11 +55,12 @@ def serve_gateway(
     """
 
     def open_lake() -> Lake:
-        return Lake.open(config.lake, window_ms=WINDOW_MS, compaction="process")
+        return Lake.open(config.lake, window_ms=WINDOW_MS, compaction="process", caches_mb=CACHES_MB)
 
     if short := open_files(config.limits.connections):
         log.warning("%s", short)
     where = url_of(listening).removesuffix("/v1")
+    share_arenas()
     collect_seldom()
     sys.setswitchinterval(SWITCH_SECONDS)
     keeper = Keeper(open_lake(), open_lake)

@@ -13,6 +13,12 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from silva.models.serving.bounds import LEAST_RATE, Awaited, Bounds
 from silva.models.serving.exchange import ABORT, LEFT, WHOLE
 
+LINGER_SECONDS = 10.0
+"""How long a client that was refused may go on sending: on a connection closed before that, the system takes back the
+answer that it has not read yet."""
+LINGERING = 64
+"""Connections beyond the server's bound that may linger; those beyond are closed at once."""
+
 
 class Protocol(HttpToolsProtocol):
     """uvicorn's HTTP protocol, with a way to drop the connection (fault injection needs one), to hear of a client
@@ -26,6 +32,7 @@ class Protocol(HttpToolsProtocol):
         self._left: Callable[[], object] | None = None
         self._silence = self._until = math.inf
         self._dropping: asyncio.TimerHandle | None = None
+        self._lingering: asyncio.TimerHandle | None = None
         self._lost = False
         self._refused = False
         self._in_head = self._arriving = self._long = self._is_awaited = False
@@ -133,7 +140,20 @@ class Protocol(HttpToolsProtocol):
             body = msgspec.json.encode({"error": {"message": why, "type": kind}})
             parts = (b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body), more)
             self.transport.write(b"".join((STATUS_LINE[status], *parts, b"connection: close\r\n\r\n", body)))
-        self.transport.close()
+        self._linger()
+
+    def _linger(self) -> None:
+        """End the connection once the client has ended, too; what it sends until then nobody reads."""
+        self._refused = True
+        most = self._bounds.connections
+        if self.transport.is_closing() or (most is not None and len(self.connections) > most + LINGERING):
+            self.transport.close()
+            return
+        self._is_awaited = False
+        self._awaited.let_go(self)
+        self.transport.write_eof()
+        self.flow.resume_reading()
+        self._lingering = self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
     def on_message_begin(self) -> None:
         """Begin a request."""
@@ -150,6 +170,8 @@ class Protocol(HttpToolsProtocol):
         super().connection_lost(exc)
         self._lost = True
         self._awaited.let_go(self)
+        if self._lingering is not None:
+            self._lingering.cancel()
         self._keep()
         if self._left is not None:
             left, self._left = self._left, None
@@ -175,9 +197,13 @@ class Protocol(HttpToolsProtocol):
         cycle.waiting_for_100_continue = False
         self.transport.write(b"".join(parts))
         cycle.message_event.set()
-        if not cycle.keep_alive:
+        if cycle.keep_alive:
+            cycle.on_response()
+        elif self._arriving and not self.pipeline:
+            self._linger()
+        else:
             self.transport.close()
-        cycle.on_response()
+            cycle.on_response()
         return True
 
     def pause_writing(self) -> None:

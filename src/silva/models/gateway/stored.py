@@ -1,0 +1,22 @@
+"""What the lake tells of the rollouts of a run, to a gateway that was started again or has let go of them."""
+
+from __future__ import annotations
+
+from silva.models.gateway.endings import UNENDED
+from silva.models.gateway.keeper import Keeper
+from silva.models.gateway.roster import Roster
+from silva.models.gateway.session import Rollout, rollout_of
+
+
+async def stored_rollouts(keeper: Keeper, run: str) -> tuple[Roster, list[Rollout]]:
+    """All rollouts of a run, and those of them that were at work."""
+    stored = await keeper.trajectories(run)
+    failures = [(trajectory, trajectory.outcome.failure) for trajectory in stored]
+    at_work = [rollout_of(each) for each, failure in failures if failure is not None and failure.code == UNENDED.code]
+    return Roster(stored), at_work
+
+
+async def rollout_named(keeper: Keeper, run: str, name: str) -> Rollout | None:
+    """The rollout of that name, wherever it has its place; None where the lake has none."""
+    found = map(rollout_of, await keeper.trajectories(run))
+    return next((rollout for rollout in found if rollout.name == name), None)
