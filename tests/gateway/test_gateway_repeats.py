@@ -47,6 +47,25 @@ def test_a_sample_that_failed_is_made_up_for_by_one_of_its_own(scripted: Any, se
     assert sorted(samples(gateway)) == sorted([first, id_of(again)])
 
 
+@pytest.mark.parametrize("closed", [False, True])
+def test_a_run_that_is_opened_again_knows_which_samples_are_owed(scripted: Any, serve: Any, closed: bool) -> None:
+    gateway = serve(scripted(faults=[{"kind": "status", "every": 2}]), route={"attempts": 1})
+    token = gateway.open_run()
+    first = id_of(gateway.chat(token, ASKED))
+    assert gateway.chat(token, ASKED).status_code == 502
+    if closed:
+        gateway.admin("POST", "runs/run/close", {})
+        assert gateway.chat(token, ASKED, **AGAIN).status_code == 403
+    refused = gateway.admin("GET", "runs/run").json()["spent"]["refused"]
+    token = gateway.open_run("run", again=True)
+    again = gateway.chat(token, ASKED, **AGAIN)
+    assert again.headers["x-silva-capture"] == "kept"
+    assert id_of(again) != first
+    repeated = gateway.chat(token, ASKED, **AGAIN)
+    assert (repeated.headers["x-silva-capture"], id_of(repeated)) == ("repeated", id_of(again))
+    assert gateway.admin("GET", "runs/run").json()["spent"]["refused"] == refused > 0
+
+
 def test_who_hung_up_before_its_sample_was_kept_is_not_given_an_earlier_one(scripted: Any, serve: Any) -> None:
     slow = {"kind": "slow_stream", "pause": 0.3, "every": 2}
     gateway = serve(scripted(otherwise={"text": "word " * 60}, faults=[slow]))

@@ -46,8 +46,8 @@ class Tables:
 
         with self.refusals("open"):
             files = int(caches_mb * (1 << 20)) // 9
-            session = lancedb.Session(index_cache_size_bytes=8 * files, metadata_cache_size_bytes=files)
-            self._database = lancedb.connect(place.tables, storage_options=place.options or None, session=session)
+            self._kept = lancedb.Session(index_cache_size_bytes=8 * files, metadata_cache_size_bytes=files)
+            self._database = lancedb.connect(place.tables, storage_options=place.options or None, session=self._kept)
 
     @contextmanager
     def refusals(self, what: str) -> Iterator[None]:

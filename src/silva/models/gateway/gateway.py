@@ -121,9 +121,9 @@ class Gateway:
             if not again:
                 raise Problem("conflict", f"run {name} is already in the lake: choose another name, or open it again")
             known = await self.account(name)
-            account.spent, account.requests = known.spent, known.requests
-            account.broken_off, account.abandoned = known.broken_off, known.abandoned
-            account.roster = known.roster if known.roster is not None else await self._roster(name)
+            account.go_on(known)
+            if account.roster is None:
+                account.roster = await self._roster(name)
             account.run = msgspec.structs.replace(account.standing(), started=known.run.started)
         try:
             await self.keeper.keep([account.run])

@@ -163,6 +163,12 @@ class RunAccount:
         self.broken_off = self.broken_off + usage
         self.abandoned += abandoned
 
+    def go_on(self, known: RunAccount) -> None:
+        """Take over all but the terms from the account that the run had before it was opened again."""
+        self.spent, self.requests, self.broken_off = known.spent, known.requests, known.broken_off
+        self.abandoned, self.refused, self.lost_turns = known.abandoned, known.refused, known.lost_turns
+        self.roster, self.owed = known.roster, known.owed
+
     def restore(self, summary: Json) -> None:
         """Take over what no turn tells of, from the summary of an earlier account of this run."""
         self.broken_off = msgspec.convert(summary.get("broken_off", {}), Usage)
