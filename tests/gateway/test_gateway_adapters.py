@@ -92,6 +92,23 @@ def test_many_at_once_find_a_backend_that_was_started_anew(model: Any, serve: An
     assert answers == ["step-1"] * 6
 
 
+def test_who_cannot_wait_for_an_adapter_is_told_in_time_and_it_goes_on_loading(model: Any, serve: Any) -> None:
+    app, backend = model()
+    gateway = serve(backend, route={**ROUTE, "attempts": 1, "deadline": 20.0})
+    token = gateway.open_run()
+    assert swap(gateway, "step-1", "a/1").ok
+    app.adapters.clear()
+    app.load_pause, loads = 1.5, app.loads
+    began = time.monotonic()
+    answer = gateway.chat(token, ASKED, **{"x-stainless-timeout": "0.4"})
+    assert answer.status_code == 504 and "did not load step-1 within" in answer.text
+    assert time.monotonic() - began < 1.2
+    spent = gateway.admin("GET", "runs/run").json()["spent"]
+    assert (spent["requests"], spent["prompt_tokens"], spent["broken_off"]) == (0, 0, {})
+    assert said(gateway, token) == "step-1"
+    assert app.loads == loads + 1, "the adapter that was being loaded was waited for, not loaded again"
+
+
 @pytest.mark.parametrize("kind", ["vllm", "silva", "sglang"])
 def test_old_versions_are_unloaded(model: Any, serve: Any, kind: str) -> None:
     app, backend = model(kind, most=KEPT + 1)

@@ -91,17 +91,17 @@ class RouteState:
         self._upstreams.clear()
         self._retired.clear()
 
-    async def upstream(self, lease: Any) -> Upstream:
+    async def upstream(self, lease: Any, seconds: float) -> Upstream:
         """The client for the backend of a lease. Where backends hold several versions the route's is asked for by name,
         whatever a backend calls what it answered with.
 
         Raises:
-            ModelError: the backend cannot load the version.
+            ModelError: the backend cannot load the version, or not in so many seconds.
         """
         backend = lease.backend
         held = self.router.version if self.router.version in self.versions else ""
         if held:
-            await self.versions.ensure(backend, held)
+            await self.versions.ensure(backend, held, seconds)
         key = (backend.name, backend.url, held)
         known = self._upstreams.get(key)
         if known is None:

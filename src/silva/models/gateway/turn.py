@@ -201,36 +201,42 @@ class Turn:
                     raise of_model(error) from error
 
     async def _ask(self, lease: Lease, request: Request, place: Place, emit: Emit | None) -> Completion:
-        began = time.monotonic()
+        began, seconds = time.monotonic(), request.deadline
         upstream = None
+
+        def left() -> float:
+            return max(seconds - (time.monotonic() - began), 0.001)
+
+        async def put(upstream: Upstream) -> Completion:
+            return await self._put(upstream, msgspec.structs.replace(request, deadline=left()), place, emit)
+
         try:
-            upstream = await self.route.upstream(lease)
+            upstream = await self.route.upstream(lease, left())
             try:
-                completion = await self._put(upstream, request, place, emit)
+                completion = await put(upstream)
             except ModelError as error:
                 if self._streamed or not self.route.lost(upstream, error):
                     raise
-                upstream = await self.route.upstream(lease)  # it was started anew and loads the adapter it had
-                left = request.deadline - (time.monotonic() - began)
-                request = msgspec.structs.replace(request, deadline=max(left, 0.001))
-                completion = await self._put(upstream, request, place, emit)
+                upstream = None
+                upstream = await self.route.upstream(lease, left())  # it was started anew and loads the adapter it had
+                completion = await put(upstream)
         except ModelError as error:
-            if error.kind == "timeout" and not self.route.had_time(request.deadline - self._held_up):
+            if error.kind == "timeout" and not self.route.had_time(seconds - self._held_up):
                 lease.end()  # the client was in a hurry, or took its time: no fault of the backend
             else:
                 lease.failed(error)
-            if self._streamed or error.kind == "timeout":
+            if self._streamed or (upstream is not None and error.kind == "timeout"):
                 self._break_off(abandoned=False)
             raise
         except asyncio.CancelledError:
             if upstream is not None:
                 self._break_off(abandoned=True)
             raise
-        seconds = time.monotonic() - began
+        took = time.monotonic() - began
         told = completion.policy_version if upstream.tells else ""
         version = upstream.version or told or lease.version
         usage = completion.usage
-        lease.succeeded(seconds, told, usage.completion_tokens)
+        lease.succeeded(took, told, usage.completion_tokens)
         if not (usage.prompt_tokens and usage.completion_tokens):
             usage, self._estimated = used(completion, self.asked, self._size, self._before())
         return msgspec.structs.replace(
@@ -241,7 +247,7 @@ class Turn:
                 completion_tokens=usage.completion_tokens,
                 cached_tokens=usage.cached_tokens,
                 usd=self.route.usd(usage),
-                model_seconds=seconds,
+                model_seconds=took,
             ),
         )
 

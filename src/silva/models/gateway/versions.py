@@ -102,11 +102,12 @@ class Versions:
         if refused or (up and len(failed) == len(up)):
             raise (refused or failed)[0]
 
-    async def ensure(self, backend: Backend, version: str) -> None:
-        """Return once a backend has an adapter this route holds; many may ask at once, one loads.
+    async def ensure(self, backend: Backend, version: str, seconds: float) -> None:
+        """Return once a backend has an adapter this route holds; many may ask at once, one loads. Where that takes
+        longer than `seconds`, it goes on loading for the others, and for who comes next.
 
         Raises:
-            ModelError: it cannot load it; another may.
+            ModelError: it cannot load it, or not so quickly; another may.
         """
         key = (backend.url, version)
         if key in self._loaded or version not in self._folders:
@@ -115,11 +116,20 @@ class Versions:
         if task is None:
             swapped = Swapped(version=version, adapter=self._folders[version])
             task = self._loading[key] = asyncio.create_task(self.load(backend, swapped))
-            task.add_done_callback(lambda _: self._loading.pop(key, None))
+            task.add_done_callback(lambda done: self._loaded_or_not(key, done))
         try:
-            await asyncio.shield(task)
+            async with asyncio.timeout(seconds):
+                await asyncio.shield(task)
+        except TimeoutError as error:
+            what = f"backend {backend.name} did not load {version} within {seconds:.3g} seconds"
+            raise ModelError("timeout", what, transient=True) from error
         except Problem as problem:
             raise ModelError("server", str(problem), transient=True) from problem
+
+    def _loaded_or_not(self, key: tuple[str, str], done: asyncio.Task[None]) -> None:
+        self._loading.pop(key, None)
+        if not done.cancelled() and (fault := done.exception()) is not None:
+            log.warning("%s", fault)  # those that waited may all have gone
 
     def forget(self, backend: Backend) -> None:
         """A backend lacks what it is said to have loaded: it was started anew."""
