@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from silva.models.serving.bounds import LEAST_RATE, Awaited, Bounds
 from silva.models.serving.exchange import ABORT, LEFT, WHOLE
 
-LINGER_SECONDS = 10.0
+LINGER_SECONDS = 5.0
 """How long a client that was refused may go on sending: on a connection closed before that, the system takes back the
 answer that it has not read yet."""
 LINGERING = 64
@@ -140,11 +140,16 @@ class Protocol(HttpToolsProtocol):
             body = msgspec.json.encode({"error": {"message": why, "type": kind}})
             parts = (b"content-type: application/json\r\ncontent-length: %d\r\n" % len(body), more)
             self.transport.write(b"".join((STATUS_LINE[status], *parts, b"connection: close\r\n\r\n", body)))
-        self._linger()
+            self._linger()
+        else:
+            self.transport.close()
 
     def _linger(self) -> None:
         """End the connection once the client has ended, too; what it sends until then nobody reads."""
         self._refused = True
+        if self.cycle is not None and not self.cycle.response_complete:  # somebody waits for the rest of its request
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
         most = self._bounds.connections
         if self.transport.is_closing() or (most is not None and len(self.connections) > most + LINGERING):
             self.transport.close()
