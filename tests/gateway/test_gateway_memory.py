@@ -219,11 +219,11 @@ async def test_clients_of_backends_that_moved_are_closed_once_their_turns_have_e
         Backend(name="two", url="http://127.0.0.1:9/v1"),
     ]
     await route.start()
-    old = [await route.upstream(SimpleNamespace(backend=backend)) for backend in route.provided]
+    old = [await route.upstream(SimpleNamespace(backend=backend), 1.0) for backend in route.provided]
     for port in range(10, 20):
         moved = Backend(name="one", url=f"http://127.0.0.1:{port}/v1")
         route.router.fleet.add(moved)
-        await route.upstream(SimpleNamespace(backend=moved))
+        await route.upstream(SimpleNamespace(backend=moved), 1.0)
     assert list(route._upstreams) == [("two", "http://127.0.0.1:9/v1", ""), ("one", "http://127.0.0.1:19/v1", "")]
     assert old[0] in route._retired and old[1] not in route._retired
     await asyncio.gather(*route._retired.values())
