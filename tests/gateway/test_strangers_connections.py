@@ -219,9 +219,7 @@ def test_who_goes_on_sending_reads_why_it_was_refused(
         for _ in range(8):  # the answer is on its way after the first
             connection.sendall(b" " * (1 << 20))
             time.sleep(0.05)
-        said = b""
-        while piece := connection.recv(65536):
-            said += piece
+        said = told(connection)
     assert said.startswith(b"HTTP/1.1 413 ") and b"larger than 1048576 bytes" in said
     assert gateway.gateway._held.bytes == 0
     monkeypatch.setattr(protocol, "LINGER_SECONDS", 0.3)

@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from yarl import URL
 
+from cycles import nobody_looking_for_cycles
 from silva.models.plain import MOST_BUFFERED, BrokenError, Plain, Response, _Connection
 
 LONG = bytes(range(256)) * (MOST_BUFFERED // 64)
@@ -82,16 +83,12 @@ async def test_a_connection_that_broke_leaves_nothing_to_look_for() -> None:
     server = await asyncio.start_server(hang_up, "127.0.0.1", 0)
     host, port = server.sockets[0].getsockname()
     plain = Plain(URL(f"http://{host}:{port}/v1"))
-    gc.collect()
-    gc.disable()
-    try:
+    with nobody_looking_for_cycles():
         for _ in range(10):
             with suppress(BrokenError):
                 await ask()
         await asyncio.sleep(0.1)
         assert len(heard) == 10
         assert not [each for each in gc.get_objects() if isinstance(each, (_Connection, Response))]
-    finally:
-        gc.enable()
-        plain.close()
-        server.close()
+    plain.close()
+    server.close()

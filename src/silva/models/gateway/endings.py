@@ -26,6 +26,12 @@ def standing(session: Session) -> Trajectory:
     return session.trajectory(outcome, attributes={"rollout": session.rollout.name, "leaves": session.leaves})
 
 
+def is_unended(trajectory: Trajectory) -> bool:
+    """Whether a stored trajectory is that of a rollout which has not been ended."""
+    failure = trajectory.outcome.failure
+    return failure is not None and failure.code == UNENDED.code
+
+
 def at_close(session: Session, lost: int) -> Outcome:
     """The outcome of a rollout that was not ended when its run is closed. `lost`: turns answered and not kept."""
     if session.turns or lost:

@@ -349,8 +349,8 @@ class Gateway:
         if rollout is None:
             rollout = unannounced(account.id, name)
             self.open_rollout(account, rollout)
-        fresh = roster is not None and rollout.trajectory_id not in roster.trajectories
-        if self._resumes and account.run.finished and fresh:
+        begins = self._resumes and roster is not None and rollout.trajectory_id not in roster.trajectories
+        if begins and account.run.finished:
             del self._rollouts[account.id, name]
             raise account.is_closed()
         tree = rollout.tree_id
@@ -359,15 +359,15 @@ class Gateway:
             # also where a sibling has the index: this rollout's own turns are counted
             if roster is None or tree in roster.trees:
                 session.load(await self.keeper.nodes(tree))
-            if self._resumes and fresh:
-                await self._begun(account, session)
+            if begins and roster is not None:
+                await self._begun(account, roster, session)
         except BaseException:
             self.conversations.leave(tree)
             raise
         self.conversations.add(session)
         return session
 
-    async def _begun(self, account: RunAccount, session: Session) -> None:
+    async def _begun(self, account: RunAccount, roster: Roster, session: Session) -> None:
         """Have it stand in the lake that a rollout is at work; one of a run that is kept as well as can be goes on
         without."""
         try:
@@ -376,8 +376,7 @@ class Gateway:
             if account.terms.capture == "strict":
                 raise
         else:
-            if account.roster is not None:
-                account.roster.trajectories.add(session.rollout.trajectory_id)
+            roster.trajectories.add(session.rollout.trajectory_id)
 
     def _gone(self, session: Session) -> None:
         """A session was dropped from memory; the lake has all of it."""

@@ -33,9 +33,6 @@ class Roster:
             self.trees.add(trajectory.tree_id)
             self._names[trajectory.id] = rollout_of(trajectory).name
 
-    def __len__(self) -> int:
-        return len(self._names)
-
     def claim(self, rollout: Rollout) -> None:
         """Take in that a rollout has its name and its place.
 

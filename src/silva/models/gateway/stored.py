@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from silva.models.gateway.endings import UNENDED
+from silva.models.gateway.endings import is_unended
 from silva.models.gateway.keeper import Keeper
 from silva.models.gateway.roster import Roster
 from silva.models.gateway.session import Rollout, rollout_of
@@ -11,9 +11,7 @@ from silva.models.gateway.session import Rollout, rollout_of
 async def stored_rollouts(keeper: Keeper, run: str) -> tuple[Roster, list[Rollout]]:
     """All rollouts of a run, and those of them that were at work."""
     stored = await keeper.trajectories(run)
-    failures = [(trajectory, trajectory.outcome.failure) for trajectory in stored]
-    at_work = [rollout_of(each) for each, failure in failures if failure is not None and failure.code == UNENDED.code]
-    return Roster(stored), at_work
+    return Roster(stored), [rollout_of(each) for each in stored if is_unended(each)]
 
 
 async def rollout_named(keeper: Keeper, run: str, name: str) -> Rollout | None:

@@ -192,7 +192,7 @@ class Turn:
                     self.waited += now - asked_for
                     self.backend = lease.backend.name
                     left = ends - now if emit is not None else min(ends - now, route.silence)
-                    return await self._ask(lease, msgspec.structs.replace(request, deadline=left), place, emit)
+                    return await self._ask(lease, request, left, place, emit)
             except Refused as refusal:
                 raise _refused(refusal, last) from refusal
             except ModelError as error:
@@ -200,8 +200,8 @@ class Turn:
                 if self._streamed or not await attempts.again(error, self.backend):
                     raise of_model(error) from error
 
-    async def _ask(self, lease: Lease, request: Request, place: Place, emit: Emit | None) -> Completion:
-        began, seconds = time.monotonic(), request.deadline
+    async def _ask(self, lease: Lease, request: Request, seconds: float, place: Place, emit: Emit | None) -> Completion:
+        began = time.monotonic()
         upstream = None
 
         def left() -> float:

