@@ -24,7 +24,7 @@ class Console:
         ready = threading.Event()
         self.trail = lake.parent / "trail.jsonl"
         self.app = console_app(str(lake), people, self.port, trail=self.trail, datasets=lake.parent / "datasets")
-        self._server = Server(self.app, ready.set)
+        self._server = Server(self.app, self._listening, ready.set)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listening]}, daemon=True)
         self._thread.start()
         assert ready.wait(60), self.app.failure

@@ -90,7 +90,7 @@ def test_who_left_while_the_rollout_was_being_opened_is_not_answered_beside_its_
 
     monkeypatch.setattr(os, "fdatasync", fdatasync)
     body = json.dumps(asked("hello")).encode()
-    head = f"POST /r/run/new/v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n"
+    head = f"POST /r/run/new/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {token}\r\n"
     host, port = gateway.where.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as left:
         left.sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)

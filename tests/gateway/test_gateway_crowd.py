@@ -41,9 +41,8 @@ def crowd(where: str, run: str, token: str, model: str) -> tuple[float, list[byt
     try:
         for place in range(CROWD):
             clients.append(socket.create_connection((host, int(port)), timeout=60))
-            head = (
-                f"POST /r/{run}/r{place}/v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n"
-            )
+            head = f"POST /r/{run}/r{place}/v1/chat/completions HTTP/1.1\r\nhost: localhost\r\n"
+            head += f"authorization: Bearer {token}\r\n"
             clients[-1].sendall(f"{head}content-length: {len(body)}\r\n\r\n".encode() + body)
         most, until = 0.0, time.monotonic() + 2 * SECONDS
         while most < CROWD and time.monotonic() < until:

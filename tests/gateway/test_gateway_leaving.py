@@ -46,7 +46,7 @@ def test_a_client_that_stays_and_reads_nothing_is_hung_up_on(serve: Any, route: 
         token = gateway.open_run()
         host, port = gateway.where.removeprefix("http://").split(":")
         data = json.dumps({**ROUTES[route], "stream": True}).encode()
-        head = f"POST {path_to(route)} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n"
+        head = f"POST {path_to(route)} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n"
         with socket.socket() as connection:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             connection.connect((host, int(port)))

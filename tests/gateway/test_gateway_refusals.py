@@ -98,7 +98,7 @@ def test_what_is_too_large_is_refused_before_it_is_read(scripted: Any, serve: An
     gateway = serve(scripted(), limits={"body_mb": 1})
     token = gateway.open_run()
     host, port = gateway.where.removeprefix("http://").split(":")
-    head = f"POST {path_to(route)} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n".encode()
+    head = f"POST {path_to(route)} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n".encode()
     announced = head + b"Content-Length: %d\r\n\r\n" % (100 << 20) + b" " * 1000
     chunk = b"%x\r\n%b\r\n" % (1 << 16, b" " * (1 << 16))
     for written in announced, head + b"Transfer-Encoding: chunked\r\n\r\n" + chunk * 17:
@@ -148,7 +148,7 @@ def test_large_requests_of_one_run_follow_one_another_whatever_becomes_of_each(s
 
     def leave(place: int) -> None:
         host, port = gateway.where.removeprefix("http://").split(":")
-        head = f"POST {path_to('chat/completions', rollout=f'gone{place}')} HTTP/1.1\r\nHost: x\r\n"
+        head = f"POST {path_to('chat/completions', rollout=f'gone{place}')} HTTP/1.1\r\nHost: localhost\r\n"
         body = b'{"model": "scripted", "messages": [{"role": "user", "content": "%b"}]}' % text.encode()
         with socket.create_connection((host, int(port)), timeout=30) as connection:
             head += f"Authorization: Bearer {token}\r\nContent-Length: {len(body)}\r\n\r\n"

@@ -100,7 +100,7 @@ def test_who_joined_a_client_that_then_left_is_given_what_was_on_its_way_to_disk
     host, port = gateway.where.removeprefix("http://").split(":")
     data = json.dumps(body).encode()
     key = "".join(f"{name}: {value}\r\n" for name, value in headers.items() if name == "idempotency-key")
-    head = f"POST {path_to('chat/completions')} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\n{key}"
+    head = f"POST {path_to('chat/completions')} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n{key}"
     replies: list[requests.Response] = []
     again = threading.Thread(target=lambda: replies.append(gateway.chat(token, body, **headers)))
     try:

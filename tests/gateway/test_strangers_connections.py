@@ -43,7 +43,7 @@ def answer(connection: socket.socket) -> bytes:
 
 
 def health(more: bytes = b"") -> bytes:
-    return b"GET /healthz HTTP/1.1\r\nhost: x\r\n" + more + b"\r\n"
+    return b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n" + more + b"\r\n"
 
 
 def long(size: int) -> bytes:
@@ -51,7 +51,7 @@ def long(size: int) -> bytes:
 
 
 def asking(token: str, body: bytes, more: bytes = b"") -> bytes:
-    head = f"POST /r/run/main/v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {token}\r\n".encode()
+    head = f"POST /r/run/main/v1/chat/completions HTTP/1.1\r\nhost: [::1]\r\nauthorization: Bearer {token}\r\n".encode()
     return head + b"content-length: %d\r\n" % len(body) + more + b"\r\n"
 
 
@@ -83,12 +83,12 @@ def test_connections_over_the_bound_are_refused_and_the_others_are_not_disturbed
 @pytest.mark.parametrize(
     ("head", "status"),
     [
-        (b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\nhost: x\r\n\r\n", b"414"),
-        (b"GET /healthz HTTP/1.1\r\nhost: x\r\nlong: " + b"x" * 70_000 + b"\r\n\r\n", b"431"),
-        (b"GET /healthz HTTP/1.1\r\nhost: x\r\n" + b"many: x\r\n" * 8000 + b"\r\n", b"431"),
-        (b"GET /healthz HTTP/1.1\r\nhost: x\r\nendless: " + b"x" * 2_000_000, b"431"),
+        (b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\nhost: localhost\r\n\r\n", b"414"),
+        (b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nlong: " + b"x" * 70_000 + b"\r\n\r\n", b"431"),
+        (b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n" + b"many: x\r\n" * 8000 + b"\r\n", b"431"),
+        (b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nendless: " + b"x" * 2_000_000, b"431"),
         (b"GET /" + b"x" * 2_000_000, b"414"),
-        (b"GET /healthz HTTP/1.1\r\nhost: x\r\nlong: " + b"x" * 60_000 + b"\r\n\r\n", b"200"),
+        (b"GET /healthz HTTP/1.1\r\nhost: localhost\r\nlong: " + b"x" * 60_000 + b"\r\n\r\n", b"200"),
     ],
     ids=["url", "header", "headers", "endless header", "endless url", "within"],
 )

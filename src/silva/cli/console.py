@@ -43,8 +43,9 @@ def console(
         return
     from silva.console.serve import one_user, serve_console
     from silva.errors import UsageError
+    from silva.hosts import is_loopback
     from silva.lake import default_location
-    from silva.models.serving.server import bind, is_loopback
+    from silva.models.serving.server import bind
 
     if users is None and not is_loopback(host):
         raise UsageError(f"serving on {host} lets other machines in: say who may come with --users FILE")

@@ -29,9 +29,10 @@ def serve(
     """Take words for agents over HTTP, show who waits; prints the url. On loopback, and with a token."""
     from silva.guide.app import GuideApp
     from silva.guide.hook import Hook
+    from silva.hosts import is_loopback
     from silva.lake import Lake, default_location
     from silva.models.serving.admin import write_secret
-    from silva.models.serving.server import bind, is_loopback, serve_forever
+    from silva.models.serving.server import bind, serve_forever
 
     where = str(lake or default_location())
     Lake.open(where, mode="read")

@@ -103,7 +103,7 @@ def serve_console(
     """
     address = url_of(listening).removesuffix("/v1")
     app = console_app(location, users, listening.getsockname()[1], trail=trail, datasets=datasets)
-    server = Server(app, lambda: announce(address))
+    server = Server(app, listening, lambda: announce(address))
     try:
         run_server(server, listening)
     finally:
@@ -115,8 +115,8 @@ def serve_console(
 class Server(uvicorn.Server):
     """uvicorn's server, which lets open streams end before it waits for answers under way."""
 
-    def __init__(self, app: ConsoleApp, started: Callable[[], None] = lambda: None) -> None:
-        super().__init__(server_config(app))
+    def __init__(self, app: ConsoleApp, listening: socket.socket, started: Callable[[], None] = lambda: None) -> None:
+        super().__init__(server_config(app, listening))
         self._app, self._told = app, started
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -100,7 +100,7 @@ async def open_doorway(config: RolloutConfig, lake: Lake) -> AsyncIterator[Doorw
         listening = bind("127.0.0.1", 0)
         ready = asyncio.Event()
         app = GatewayApp(gateway, secrets.token_urlsafe(24), started=ready.set)
-        server = _Server(server_config(app))
+        server = _Server(server_config(app, listening))
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         serving.add_done_callback(lambda _: ready.set())
         await ready.wait()

@@ -11,12 +11,14 @@ from collections.abc import Callable
 from aiohttp import web
 
 from silva.envs.gyms.bridge_talk import Cut, Talk
+from silva.hosts import REFUSAL, Hosts
 from silva.tree import Json, Message
 from silva.tree.formats.chat import read_message, read_tool
 
 MODEL = "silva"
 
 _LARGEST = 64 << 20
+_HOSTS = Hosts("127.0.0.1")
 
 
 class ModelEndpoint:
@@ -51,6 +53,8 @@ class ModelEndpoint:
             self._runner = None
 
     async def _complete(self, request: web.Request) -> web.Response:
+        if not _HOSTS.known(request.headers.get("Host", "").encode("latin-1", "replace")):
+            return web.json_response({"error": {"message": REFUSAL}}, status=421)
         body = await request.json()
         messages = [read_message(message, None, self.blobs)[0] for message in body["messages"]]
         tools = [read_tool(tool) for tool in body.get("tools") or ()]

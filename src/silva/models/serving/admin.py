@@ -7,7 +7,7 @@ import secrets
 from pathlib import Path
 
 from silva.errors import UsageError
-from silva.models.serving.server import is_loopback
+from silva.hosts import is_loopback
 
 
 def admin_token(host: str, variable: str) -> tuple[str, bool]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 import socket
 import threading
@@ -15,21 +14,13 @@ from typing import Any
 import uvicorn
 
 from silva.errors import UsageError
+from silva.hosts import Hosts, is_loopback
 from silva.models.serving.bounds import Awaited, Bounds
+from silva.models.serving.named import Named
 from silva.models.serving.protocol import Protocol
 
 STOP_SECONDS = 3
 """How long a stopping server waits for answers under way."""
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach a server bound to `host`."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def demand_token(host: str, token: str | None) -> None:
@@ -45,7 +36,13 @@ def demand_token(host: str, token: str | None) -> None:
         )
 
 
-def bind(host: str, port: int) -> socket.socket:
+class Listening(socket.socket):
+    """A listening socket, and the `host` it was to listen on."""
+
+    host = ""
+
+
+def bind(host: str, port: int) -> Listening:
     """A listening socket; port 0 takes a free one.
 
     Raises:
@@ -53,7 +50,8 @@ def bind(host: str, port: int) -> socket.socket:
     """
     try:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        found = socket.socket(family, socket.SOCK_STREAM)
+        found = Listening(family, socket.SOCK_STREAM)
+        found.host = host
         found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host.strip("[]"), port))
         found.listen(2048)
@@ -69,11 +67,13 @@ def url_of(listening: socket.socket) -> str:
     return f"http://[{host}]:{port}/v1" if ":" in host else f"http://{host}:{port}/v1"
 
 
-def server_config(application: Any) -> uvicorn.Config:
-    """How every server of Silva's runs; within the application's own `bounds` where it has some."""
+def server_config(application: Any, listening: socket.socket) -> uvicorn.Config:
+    """How every server of Silva's runs: under its own names alone, within the application's own `bounds` where it has
+    some."""
     bounds: Bounds = getattr(application, "bounds", Bounds())
+    bound = str(listening.getsockname()[0])
     return uvicorn.Config(
-        application,
+        Named(application, Hosts(getattr(listening, "host", "") or bound, bound)),
         http=partial(Protocol, bounds=bounds, awaited=Awaited(bounds.seconds)),  # pyright: ignore[reportArgumentType]
         ws="none",
         loop="uvloop",
@@ -102,7 +102,7 @@ def serve_forever(
         announce: told the url once the socket listens.
         watch: given a function that stops the server; may call it from another thread.
     """
-    server = uvicorn.Server(server_config(application))
+    server = uvicorn.Server(server_config(application, listening))
 
     def stop() -> None:
         server.should_exit = True
@@ -144,7 +144,7 @@ class ServerThread:
         demand_token(host, token)
         self._listening = bind(host, port)
         self.url = url_of(self._listening)
-        self._server = uvicorn.Server(server_config(application))
+        self._server = uvicorn.Server(server_config(application, self._listening))
         self._thread = threading.Thread(target=self._run, name="silva-server", daemon=True)
 
     def _run(self) -> None:

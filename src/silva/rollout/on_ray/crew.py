@@ -21,10 +21,10 @@ from urllib.parse import urlsplit
 
 import silva
 from silva.errors import MissingError, SilvaError, UnreachableError, UsageError
+from silva.hosts import is_loopback
 from silva.lake import Lake
 from silva.models.connect import KEY_VARIABLE
 from silva.models.endpoint import Endpoint
-from silva.models.serving.server import is_loopback
 from silva.rollout.config import RolloutConfig
 from silva.rollout.ledger import Ledger
 from silva.rollout.on_ray.cluster import Cluster, Gone, connected

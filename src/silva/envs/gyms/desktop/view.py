@@ -24,6 +24,7 @@ from aiohttp.typedefs import Handler
 
 from silva.envs.gyms.desktop.rfb import Watcher
 from silva.errors import MissingError, UsageError
+from silva.hosts import Hosts
 from silva.tree import Record
 
 NOVNC = (Path("/usr/share/novnc"), Path("/usr/share/webapps/novnc"))
@@ -81,6 +82,7 @@ class View:
         self.control = control
         self._desktop = desktop
         self._token = token
+        self._hosts = Hosts("127.0.0.1")
         self.app = web.Application(middlewares=[self._guard])
         self.app.router.add_get("/{token}/", self._front)
         self.app.router.add_get("/{token}/socket", self._socket)
@@ -92,10 +94,8 @@ class View:
         token = request.path.lstrip("/").partition("/")[0]
         if not hmac.compare_digest(token.encode(), self._token.encode()):
             raise web.HTTPForbidden(text="the address is not whole: open the one that silva printed\n")
-        # Another site's page may not reach a loopback address by a name of its own.
-        host = request.headers.get("Host", "").rpartition(":")[0].strip("[]")
-        origin = request.headers.get("Origin", "")
-        if host not in ("127.0.0.1", "localhost", "::1") or (origin and origin != f"http://{request.headers['Host']}"):
+        host, origin = request.headers.get("Host", ""), request.headers.get("Origin", "")
+        if not self._hosts.known(host.encode("latin-1", "replace")) or (origin and origin != f"http://{host}"):
             raise web.HTTPForbidden(text="only pages of this server may use it\n")
         answer = await handler(request)
         if not answer.prepared:

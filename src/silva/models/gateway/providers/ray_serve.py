@@ -24,11 +24,11 @@ import aiohttp
 import msgspec
 
 from silva.errors import MissingError, UnreachableError
+from silva.hosts import is_loopback
 from silva.models.gateway.config import RayBackends
 from silva.models.gateway.providers.scaling import Scaling
 from silva.models.gateway.routing.backend import Backend
 from silva.models.gateway.routing.fleet import Fleet
-from silva.models.serving.server import is_loopback
 
 log = logging.getLogger("silva.gateway.ray")
 
