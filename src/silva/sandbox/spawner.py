@@ -20,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from silva.errors import SilvaError, UsageError
+from silva.sandbox.forkserver import own
+from silva.sandbox.forkserver.serve import LARGEST, SENDING
 from silva.tree import Record
 
 _LARGEST = 128 << 10
@@ -81,15 +83,15 @@ class Spawner:
             groups: control groups it removes when the owner is gone.
             labels: whether it is then to look for processes that carry the label of a sandbox, too.
         """
-        own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        for each in (own, other):
-            each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
+        mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for each in (mine, other):
+            each.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SENDING)
         with other:
             command = [sys.executable, "-I", "-S", "-c", _SCRIPT, str(Path(__file__).parent), str(other.fileno())]
             process = subprocess.Popen(  # noqa: ASYNC220 - it returns as soon as the program is loaded
                 command, pass_fds=[other.fileno()], stdin=subprocess.DEVNULL, env={"PATH": os.defpath}, cwd="/"
             )
-        spawner = cls(process, own)
+        spawner = cls(process, mine)
         settings = {"do": "settings", "filter": filter_program.hex(), "folder": str(folder or ""), "groups": groups}
         await spawner._send({**settings, "labels": labels}, [])
         return spawner
@@ -127,10 +129,14 @@ class Spawner:
             SilvaError: it could not be started.
             UsageError: its arguments are too many.
         """
-        room = sum(map(len, message["arguments"])) + sum(map(len, message["variables"]))
-        room += sum(map(len, message["variables"].values()))
+        given = [*message["arguments"], *message["variables"], *message["variables"].values()]
+        if any("\0" in each for each in given):
+            raise UsageError("a command and its variables cannot hold a null byte")
+        if any(not name or "=" in name for name in message["variables"]):
+            raise UsageError("a variable's name is not empty, and holds no =")
+        room = sum(len(each.encode("utf-8", "surrogatepass")) for each in given)
         if room > _LARGEST:
-            raise UsageError(f"a command of {room:,} bytes is too long (at most {_LARGEST:,}): put it into a file")
+            raise _too_long(room)
         child = await self._begin({**message, "do": "enter"}, fds)
         child.pid = await child.started
         return child
@@ -152,12 +158,12 @@ class Spawner:
         Raises:
             SilvaError: it cannot be had.
         """
-        own, other = socket.socketpair()
-        with own:
+        mine, other = socket.socketpair()
+        with mine:
             with other:
                 child = await self._begin({**message, "do": "listen"}, [other.fileno()])
             await child.started
-            _, fds, _, _ = socket.recv_fds(own, 16, 1)
+            _, fds, _, _ = socket.recv_fds(mine, 16, 1)
         await child.ended
         if not fds:
             raise SilvaError(f"no socket could be opened on port {message['port']} of the sandbox: is it taken there?")
@@ -210,11 +216,22 @@ class Spawner:
         child = Child(next(self._numbers), self._loop)
         self._children[child.number] = child
         message["number"] = child.number
-        await self._send(message, fds)
+        try:
+            await self._send(message, fds)
+        except UsageError:
+            del self._children[child.number]
+            raise
         return child
 
     async def _send(self, message: dict[str, Any], fds: list[int]) -> None:
-        data = json.dumps(message).encode()
+        try:
+            data = own.encoded(message)
+        except UnicodeEncodeError as error:
+            raise UsageError(
+                "a command cannot hold half a character: give whole ones, or put it into a file"
+            ) from error
+        if len(data) > LARGEST:
+            raise _too_long(len(data))
         while not self._lost:
             try:
                 socket.send_fds(self._channel, [data], fds)
@@ -274,6 +291,10 @@ class Spawner:
             _set(child.ended, Ended(code=-9))
             _set(child.started, child.pid)
         self._children.clear()
+
+
+def _too_long(size: int) -> UsageError:
+    return UsageError(f"a command of {size:,} bytes is too long (at most {_LARGEST:,}): put it into a file")
 
 
 class SandboxGone(SilvaError):

@@ -61,13 +61,16 @@ def deputy(message: dict[str, Any], program: bytes) -> NoReturn:
         data, fds, _, _ = socket.recv_fds(server, 1 << 18, 40)
         if not data:
             os._exit(0)
-        asked = json.loads(data)
+        asked = own.message(data)
         *passed, report = fds
         pidfd = passed.pop() if asked["entering"] else -1
         try:
             if syscalls.fork_sibling() == 0:
-                fresh()
-                begin(asked, passed, pidfd, report, program, 4)
+                try:
+                    fresh()
+                    begin(asked, passed, pidfd, report, program, 4)
+                finally:
+                    os._exit(125)
         except OSError as error:
             own.say(report, f"!no process can be started in the sandbox: {error.strerror}\n")
         for fd in fds:
@@ -187,6 +190,9 @@ def _become(message: dict[str, Any], fds: list[int], program: bytes, *, inside: 
         if program and inside:
             syscalls.install_filter(program)
         _execute(message["arguments"], message["variables"])
+    except ValueError as error:  # of what no program can be given
+        own.say(complaint, f"silva: {error}\n")
+        os._exit(126)
     except OSError as error:
         where = f": {error.filename}" if error.filename else ""
         own.say(complaint, f"silva: {error.strerror or error}{where}\n")

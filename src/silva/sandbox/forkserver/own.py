@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from typing import Any
 
 
 def spare(adjustment: int) -> None:
@@ -28,3 +30,17 @@ def say(fd: int, text: str) -> None:
         os.write(fd, text.encode())
     except OSError:
         return  # nobody listens any more
+
+
+def message(data: bytes) -> dict[str, Any]:
+    """What the owner sent: JSON in UTF-8, in which a name that is none may stand as the system has it. Raises
+    ValueError."""
+    found = json.loads(data.decode("utf-8", "surrogateescape"))
+    if not isinstance(found, dict):
+        raise ValueError("it is no object")
+    return found
+
+
+def encoded(message: dict[str, Any]) -> bytes:
+    """The other way round: no longer than what it was read from. Raises ValueError."""
+    return json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogateescape")

@@ -13,10 +13,14 @@ import sys
 import time
 from typing import Any, NoReturn
 
-from . import children, syscalls, victims
+from . import children, own, syscalls, victims
 
-LARGEST = 1 << 18
-"""Bytes of a message."""
+LARGEST = (1 << 18) - (1 << 10)
+"""Bytes of a message; the owner sends none that is longer. (To deputies it goes on with a word more.)"""
+SENDING = 1 << 20
+"""The room asked for in sockets: what the kernel gives of itself is less than the largest message."""
+_WRONG = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What a message that makes no sense may bring about. It costs itself, never the loop: every sandbox hangs on that."""
 
 
 class Server:
@@ -66,15 +70,24 @@ class Server:
 
     def _receive(self) -> bool:
         try:
-            data, fds, _, _ = socket.recv_fds(self._owner, LARGEST, 32)
+            data, fds, flags, _ = socket.recv_fds(self._owner, LARGEST, 32)
         except InterruptedError:
             return True
         except ConnectionError:
             return False
         if not data:
             return False
+        number: Any = 0
         try:
-            self._act(json.loads(data), fds)
+            message = own.message(data)
+            number = message.get("number", 0)
+            if not isinstance(number, int):
+                raise TypeError("a child is known by a whole number")
+            if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+                raise ValueError("it is longer than messages may be")
+            self._act(message, fds)
+        except _WRONG as error:
+            self._tell({"event": "failed", "number": number, "why": f"the request cannot be carried out: {error!r}"})
         finally:
             for fd in fds:
                 os.close(fd)
@@ -100,6 +113,8 @@ class Server:
             self._launch(message, fds)
 
     def _settings(self, message: dict[str, Any]) -> None:
+        if self._filter_fd >= 0:
+            raise ValueError("the settings are made once")
         self._filter = bytes.fromhex(message["filter"])
         self._folder, self._groups = message["folder"], message["groups"]
         self._labels = message["labels"]
@@ -107,7 +122,11 @@ class Server:
         os.write(self._filter_fd, self._filter)
 
     def _adopt(self, number: int, pid: int) -> None:
-        """Take as a child of that number what CRIU has made one of this process: a restored sandbox's process 1."""
+        """Take as a child of that number what CRIU has made one of this process: a restored sandbox's process 1. Raises
+        OSError where it is no child of this process's."""
+        with open(f"/proc/{int(pid)}/stat", "rb") as stat:  # noqa: PTH123 - pathlib is not loaded here
+            if int(stat.read().rpartition(b") ")[2].split()[1]) != os.getpid():
+                raise ProcessLookupError(3, "it is no child of the fork server")
         self._numbers[pid] = number
         self._pids[number] = pid
         self._tell({"event": "started", "number": number, "pid": pid})
@@ -141,14 +160,20 @@ class Server:
             if deputy is not None:
                 message["entering"] = pidfd >= 0
                 passed = [*fds, *([pidfd] if pidfd >= 0 else []), writing]
-                socket.send_fds(deputy, [json.dumps(message).encode()], passed, socket.MSG_DONTWAIT)
+                socket.send_fds(deputy, [own.encoded(message)], passed, socket.MSG_DONTWAIT)
             elif os.fork() == 0:
-                self._fresh()
-                children.begin(message, fds, pidfd, writing, self._filter, self._filter_fd)
+                try:
+                    children.fresh()
+                    children.begin(message, fds, pidfd, writing, self._filter, self._filter_fd)
+                finally:
+                    os._exit(125)  # nothing that goes wrong in it may make it a second fork server
         except (BlockingIOError, ConnectionError):
             os.close(reading)
             self._tell({"event": "failed", "number": number, "why": "the sandbox does not answer, or has ended"})
             return
+        except _WRONG:
+            os.close(reading)
+            raise
         finally:
             os.close(writing)
         os.set_blocking(reading, False)
@@ -189,19 +214,23 @@ class Server:
 
         To join a group takes the kernel some 20 ms; a deputy does it once, before anybody waits for it.
         """
-        own, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         number = message["number"]
+        mine, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        mine.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SENDING)
         pid = os.fork()
         if pid == 0:
-            owner = self._owner.fileno()
-            os.dup2(other.fileno(), 3)
-            os.dup2(self._filter_fd, 4)
-            reply = os.dup(owner)
-            os.dup2(reply, 5)
-            os.closerange(6, 1 << 16)
-            children.deputy(message, self._filter)
+            try:
+                owner = self._owner.fileno()
+                os.dup2(other.fileno(), 3)
+                os.dup2(self._filter_fd, 4)
+                reply = os.dup(owner)
+                os.dup2(reply, 5)
+                os.closerange(6, 1 << 16)
+                children.deputy(message, self._filter)
+            finally:
+                os._exit(125)
         other.close()
-        self._deputies[number] = own
+        self._deputies[number] = mine
         self._numbers[pid] = number
         self._pids[number] = pid
 
@@ -217,10 +246,6 @@ class Server:
                 raise ProcessLookupError
             self._held[sandbox] = pidfd
         return self._held[sandbox]
-
-    def _fresh(self) -> None:
-        """A child begins as programs expect to."""
-        children.fresh()
 
     def _drain(self) -> None:
         try:
@@ -246,7 +271,7 @@ class Server:
 
     def _ended(self, pid: int, status: int, usage: Any) -> None:
         number = self._numbers.pop(pid)
-        del self._pids[number]
+        self._pids.pop(number, None)
         held = self._held.pop(number, None)
         if held is not None:
             os.close(held)
