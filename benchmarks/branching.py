@@ -25,9 +25,9 @@ from silva.models.scripted import Answer, Script, ScriptedServer
 from silva.models.scripted.answer import Call
 from silva.rollout import RolloutConfig, run_rollout
 from silva.rollout.branching.grow import grow, settings_of
-from silva.rollout.branching.point import find_node, indexes, point_at
 from silva.rollout.branching.shoots import Growth, Shoot
 from silva.rollout.run import Hooks
+from silva.rollout.snapshots.point import find_node, indexes, point_at
 from silva.tree import Trajectory
 
 BRANCHES = 4

@@ -61,7 +61,7 @@ class View:
 
 
 class Coach(Mailroom):
-    """A mailroom in which the coach is at hand; see `silva.rollout.watching.Watching`. `said` counts corrections."""
+    """A mailroom in which the coach is at hand; see `silva.rollout.stages.watching.Watching`. `said` counts corrections."""
 
     _seen: dict[str, int]
     said: int

@@ -14,9 +14,9 @@ from silva.errors import UsageError
 from silva.guide import post, waiting, words
 from silva.guide.event import became_of
 from silva.lake import Lake
-from silva.rollout.guided_approval import Approval
 from silva.rollout.replay import replay
 from silva.rollout.run import run_rollout
+from silva.rollout.stages.approval import Rule
 from silva.tree import Author, assistant, call
 
 TWO = {"guidance": {"patterns": ["number.: ?2"]}}
@@ -139,7 +139,7 @@ async def test_of_two_decisions_the_first_counts(home: Path) -> None:
 
 def test_which_actions_wait(tmp_path: Path) -> None:
     def reasons(action: Any, **guidance: Any) -> tuple[str, ...]:
-        return Approval(settings(tmp_path, "http://x", guidance=guidance)).reasons(action)
+        return Rule(settings(tmp_path, "http://x", guidance=guidance)).reasons(action)
 
     delete, add = assistant("", call("delete_file", {"path": "a"})), assistant("", call("add", {"number": 1}))
     assert reasons(delete, approve="risky") == ("delete",) and reasons(add, approve="risky") == ()

@@ -21,8 +21,8 @@ from silva.errors import Exit, UsageError
 from silva.lake import Lake
 from silva.models.scripted import Script, ScriptedServer
 from silva.rollout import RolloutConfig, run_rollout
-from silva.rollout.branching.restore import BranchDiverged
-from silva.rollout.branching.snapshot import snapshot_of
+from silva.rollout.snapshots.restore import BranchDiverged
+from silva.rollout.snapshots.snapshot import snapshot_of
 from silva.tree import Author, Node, Trajectory
 
 HERE = Path(__file__).parent

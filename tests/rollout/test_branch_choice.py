@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from silva.rollout.branching.choice import decisions, in_turn, surprise
-from silva.rollout.branching.risky import RULES, risks_of
 from silva.rollout.config import RiskRule
 from silva.rollout.guided_nodes import action_behind
+from silva.rollout.risks import RULES, risks_of
 from silva.tree import (
     Author,
     Message,

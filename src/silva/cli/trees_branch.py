@@ -147,8 +147,8 @@ async def _explored(
     from silva.lake import Lake, default_location
     from silva.rollout.branching.choice import decisions, in_turn
     from silva.rollout.branching.explore import findings, planned
-    from silva.rollout.branching.point import named, run_name
     from silva.rollout.branching.shoots import growth_of
+    from silva.rollout.snapshots.point import named, run_name
 
     where = location or default_location()
     _must_be_there(where)
@@ -201,8 +201,8 @@ async def _branched(
     quiet: bool,
 ) -> _Shown:
     from silva.lake import Lake, default_location
-    from silva.rollout.branching.point import find_node, indexes, point_at, run_name
     from silva.rollout.branching.shoots import Growth, Shoot, actions_of
+    from silva.rollout.snapshots.point import find_node, indexes, point_at, run_name
 
     where = location or default_location()
     _must_be_there(where)

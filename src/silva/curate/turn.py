@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from silva.rollout.guided_nodes import answers as answered
 from silva.rollout.guided_nodes import takes_turn
 from silva.tree import Author, Json, Node, Tool, ToolCall
 
@@ -92,7 +93,7 @@ def read_walk(nodes: Iterable[Node]) -> Walk:
             answers, words = [], []
         elif node.author is Author.PERSON:
             words.append(node)
-        elif node.author in (Author.ENVIRONMENT, Author.ATTACKER):
+        elif answered(node):
             (answers if action is not None else opening).append(node)
         if node.tools is not None:
             tools = node.tools

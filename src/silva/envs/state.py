@@ -3,7 +3,7 @@
     instance ─▶ pickled ─▶ bytes … bytes ─▶ unpickled ─▶ another instance, here or in another host process
 
 Pickled data can run code when it is read, so it is read in a host alone, and the engine hands a host only what bears
-the seal of this machine (`silva.rollout.branching.seal`). What an environment keeps of itself is the affair of its
+the seal of this machine (`silva.rollout.snapshots.seal`). What an environment keeps of itself is the affair of its
 `__getstate__`: files, threads and caches have no place in it.
 """
 

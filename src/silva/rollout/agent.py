@@ -41,6 +41,10 @@ class Turn(Record, frozen=True, kw_only=True):
     attributes: Json = msgspec.field(default_factory=dict[str, Any])
 
 
+class FormError(ValueError):
+    """An action that cannot be written as an agent has its model write it; the message says why and what else to do."""
+
+
 class Agent(Protocol):
     """Anything that can take a turn."""
 

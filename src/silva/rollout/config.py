@@ -126,7 +126,7 @@ class RiskRule(Section):
 class SnapshotConfig(Section):
     """When an episode keeps the state of its environment, so that branches can start there (off by default).
 
-    `every`: after every k-th turn; `risky`: before an action that the rules of `silva.rollout.branching.risky`, or
+    `every`: after every k-th turn; `risky`: before an action that the rules of `silva.rollout.risks`, or
     those given here under `rules`, call risky; `requested`: where an observation or a turn says `snapshot: true` in its
     attributes. Environments that are restored by replay keep nothing."""
 
@@ -200,7 +200,8 @@ class RolloutConfig(Section):
     `renderer` gives the turns of the expert or the null policy exact ids, written by the tokenizer and template that it
     names (`local`, `scripted`, or a model's folder) in the form of `agent`, `tools` or `react`. `on` says where
     episodes are played: on this machine, or on the workers of a Ray cluster; the lake stays here. `slips` is the share
-    of the expert's turns at which another action is taken (see `silva.rollout.policies`).
+    of the expert's turns at which another action is taken (see `silva.rollout.policies`). `stages` names stages that
+    packages plug into every turn, in their order, each with its options (see `silva.rollout.stages`).
     """
 
     run: str = Field(default_factory=_by_the_clock)
@@ -226,6 +227,7 @@ class RolloutConfig(Section):
     snapshots: SnapshotConfig = SnapshotConfig()
     guidance: GuidanceConfig = GuidanceConfig()
     summary: SummaryConfig = SummaryConfig()
+    stages: dict[str, dict[str, object]] = Field(default_factory=dict)
     options: dict[str, dict[str, object]] = Field(default_factory=dict)
 
     @field_validator("run")
@@ -287,6 +289,8 @@ class RolloutConfig(Section):
             raise ValueError("sampling: a program says itself how its model samples; say it to the program")
         if self.command and self.snapshots.wanted:
             raise ValueError("snapshots: a program acts where no turn can be told; they are for agents tools and react")
+        if self.command and self.stages:
+            raise ValueError("stages: a program acts where no turn can be told; they are for agents tools and react")
         return self
 
     @model_validator(mode="after")
@@ -334,6 +338,8 @@ class RolloutConfig(Section):
             decisive["renderer"] = self.renderer
         if self.slips:
             decisive["slips"] = self.slips
+        if self.stages:
+            decisive["stages"] = list(self.model_dump(mode="json")["stages"].items())
         if self.summary_at is not None:
             decisive["summary"] = {**self.summary.model_dump(mode="json"), "at": self.summary_at}
         return digest(repr(sorted(decisive.items())))

@@ -5,7 +5,7 @@
           ├▶ stop ──────────▶ the episode ends here, and is evaluated as it stands
           ├▶ forbid, allow ─▶ an action that matches is not taken; the agent is told by whom
           ├▶ good, bad ─────▶ a label on a turn's node
-          ├▶ approve, reject, edit ─▶ what is done with the action that waits (`silva.rollout.guided_approval`)
+          ├▶ approve, reject, edit ─▶ what is done with the action that waits (`silva.rollout.stages.approval`)
           └▶ back, edit ────▶ the episode is left, and goes on from an earlier turn (`silva.rollout.guided_return`)
 
 A turn under way is never interrupted. Everything said is recorded as supervision by its source *person*; what a resumed
@@ -20,13 +20,11 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
-from silva.rollout.guided_nodes import ASKED, INSTEAD_OF, REFUSED, REFUSES, WORDS
+from silva.rollout.guided_nodes import ASKED, INSTEAD_OF, WORDS
 from silva.rollout.guided_return import Return, WentBack
 from silva.rollout.path import Path
 from silva.rollout.slots import Slot
-from silva.tree import Author, Message, Node, Supervision, digest, tool_result, trajectory_id, user
-
-__all__ = ["REFUSED", "WORDS", "Guidance", "Guided", "Said"]
+from silva.tree import Message, Node, Supervision, digest, trajectory_id, user
 
 LISTENING = 0.1
 """Seconds between looks for words while an episode waits."""
@@ -172,7 +170,7 @@ class Guided:
                 self._tell("decided", node_id=action.id, by=ending.by, text=ending.kind)
             self._waiting = None
         if self.stopped is not None:
-            self._not_done(action, f"{self.stopped.by}, who watches this run, ended it")
+            self._path.answer(action, f"{self.stopped.by}, who watches this run, ended it")
             return None
         return self._decision
 
@@ -181,14 +179,13 @@ class Guided:
         action = self._path.walk[-1]
         self._follow(said, self._record(said, action.id, "note", said.why or said.text or "approved"))
 
-    def edited(self, said: Said) -> Message:
-        """Put a person's action in the place of the last on the path, which was not taken; return it."""
+    def edited(self, said: Said) -> Node:
+        """Put a person's action in the place of the last on the path, which was not taken; return its node."""
         message = said.taken
         assert message is not None, "an edit has an action"
         action = self._path.set_aside()
         self._path.note(self._record(said, action.id, "mask", said.why or "another action was taken instead"))
-        self.take_for(said, message, action.id)
-        return message
+        return self.take_for(said, message, action.id)
 
     def take_for(self, said: Said | Return, message: Message, instead_of: str) -> Node:
         """Take a person's action."""
@@ -210,26 +207,15 @@ class Guided:
         texts = [message.text, *(f"{call.name} {call.arguments}" for call in message.tool_calls)]
         return next((said for found, said in self._forbidden.values() if any(map(found.search, texts))), None)
 
-    def refuse(self, said: Said) -> None:
-        """Tell the agent that its last action, which stands on the path, was not taken."""
-        path = self._path
-        action = path.leaf
-        assert action is not None and action.author is Author.POLICY
-        why = f": {said.why}" if said.why else ""
-        if said.kind == "forbid":
-            text = f"{said.by}, who watches this run, forbids actions that match {said.pattern!r}{why}"
-            path.note(self._record(said, action.id, "mask", f"forbidden: {said.pattern}", once=action.id))
-        else:
-            text = f"{said.by}, who watches this run, rejected this action{why}"
-            self._follow(said, self._record(said, action.id, "mask", said.why or "rejected"), action.id)
-        self._not_done(action, text)
+    def forbidden(self, said: Said, action: Node) -> Supervision:
+        """The record of an action that was not taken because it is forbidden."""
+        return self._record(said, action.id, "mask", f"forbidden: {said.pattern}", once=action.id)
 
-    def _not_done(self, action: Node, why: str) -> None:
-        """Answer an action that was not taken, in the environment's place."""
-        text = f"Not done. {why}."
-        calls = action.message.tool_calls
-        for message in [tool_result(call.id, text, call.name) for call in calls] or [user(text)]:
-            self._path.interject(message, {REFUSES: action.id})
+    def reject(self, said: Said, action: Node) -> None:
+        """Keep that a person rejected the last action on the path, and tell the agent."""
+        why = f": {said.why}" if said.why else ""
+        self._follow(said, self._record(said, action.id, "mask", said.why or "rejected"), action.id)
+        self._path.answer(action, f"{said.by}, who watches this run, rejected this action{why}")
 
     async def _listen(self, waited: Callable[[float], None]) -> None:
         clock = asyncio.get_running_loop().time
@@ -306,7 +292,7 @@ class Guided:
         )
         self.returning, self.stopped = back, None
         if self._waiting is not None:
-            self._not_done(self._waiting, f"{said.by}, who watches this run, went back to turn {turn}")
+            self._path.answer(self._waiting, f"{said.by}, who watches this run, went back to turn {turn}")
         self._tell("back", turn=turn, node_id=action.id, by=said.by, word=said.id, text=said.why)
         raise WentBack
 

@@ -17,15 +17,16 @@ import msgspec
 
 from silva.envs import EnvError, Observation
 from silva.errors import SilvaError, UsageError
-from silva.rollout.agent import Agent
-from silva.rollout.branching.point import Point
-from silva.rollout.branching.restore import Restored, restore
 from silva.rollout.config import RolloutConfig
-from silva.rollout.episode import Ended, Episode
+from silva.rollout.ending import Ended, Stopped
+from silva.rollout.episode import Episode
 from silva.rollout.guided import Guidance
 from silva.rollout.guided_return import Start
+from silva.rollout.live import Live
 from silva.rollout.path import Path
 from silva.rollout.slots import Slot
+from silva.rollout.snapshots.point import Point
+from silva.rollout.snapshots.restore import Restored, restore
 from silva.rollout.summary import made_at
 from silva.tree import Boundary, Failure, ImagePart, Message, digest
 
@@ -50,45 +51,45 @@ class ReturnedEpisode(Episode):
         self._given = start.back.action
         self._restored: Restored | None = None
         self._left = start.times
-        self._sampling_seed = int(digest(str(self._sampling_seed), start.back.word)[:8], 16)
+        self._live.sampling_seed = int(digest(str(self._live.sampling_seed), start.back.word)[:8], 16)
 
-    async def _begin(self, env: Any, blobs: Any) -> Observation:
-        start, path = self._start, self._path
-        path.take_up(start.walk)
+    async def _begin(self, live: Live) -> Observation:
+        start, path, blobs = self._start, self._path, live.blobs
+        self._recall(live, lambda: path.take_up(start.walk))
         path.summaries.update(made_at(start.summaries))
-        await self._load_images(blobs)
+        await self._load_images(live)
         point = Point(env=self._slot.env, task=self._slot.task, seed=self._slot.seed, walk=start.walk)
         try:
-            self._restored = restored = await restore(env, point, blobs)
+            self._restored = restored = await restore(live.env, point, blobs)
         except UsageError as error:
             raise _cannot(start, "guide.over", str(error)) from error
         if restored.divergence is not None:
             what = " ".join(f"stored {restored.divergence.stored!r}, now {restored.divergence.seen!r}".split())[:400]
             raise _cannot(start, "guide.diverged", f"the environment does not repeat itself ({what})")
         if restored.answer is not None:
-            await self._see(restored.answer, restored.seconds, blobs)
+            await self._see(live, restored.answer, restored.seconds)
         if self._guided is not None:
             self._guided.begin_again(start.back)
         return Observation()
 
-    async def _turn(self, agent: Agent, env: Any, blobs: Any) -> Message | None:
+    async def _action(self, live: Live) -> Message:
         given, self._given = self._given, None
-        if given is None or self._guided is None:
-            return await super()._turn(agent, env, blobs)
-        self._path.recall_words()
-        if self._path.remembered is not None:
-            return await super()._turn(agent, env, blobs)
-        await self._guided.attend(self._put_off)
+        if given is None or self._guided is None or live.path.turns >= live.limit:
+            return await super()._action(live)
+        self._recall(live, live.path.recall)
+        if live.path.remembered is not None:
+            return await super()._action(live)
+        await self._guided.attend(live.put_off)
         if self._guided.stopped is not None:
-            return None
+            raise Stopped
         self._guided.take_for(self._start.back, given, self._start.back.instead_of)
         return given
 
-    async def _load_images(self, blobs: Any) -> None:
+    async def _load_images(self, live: Live) -> None:
         hashes = {part.hash for node in self._start.walk for part in node.message.parts if isinstance(part, ImagePart)}
         for name in hashes:
             try:
-                self._images[name] = await asyncio.to_thread(blobs.get_blob, name)
+                live.images[name] = await asyncio.to_thread(live.blobs.get_blob, name)
             except SilvaError as error:
                 raise EnvError("env.snapshot", f"an image of the walk cannot be had: {error}") from error
 

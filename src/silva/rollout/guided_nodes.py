@@ -1,11 +1,16 @@
-"""How a person's hand shows on the nodes of a walk: which nodes are actions, and which actions were not taken.
+"""How a hand that is neither the policy's nor the environment's shows on the nodes of a walk: which nodes are actions,
+which actions were not taken, which answers are not what the environment said.
 
     policy node                        the policy's action
     person's node, role assistant      an action that a person took in the policy's place
     policy node, `asked`               it waited for approval, for these reasons
     policy node, `refused`             not taken: a pattern forbids it
-    person's node, `refuses` = ID      the answer to an action that a person rejected: it was not taken
+    any node, `refuses` = ID           the answer to an action that was rejected: it was not taken
     person's node, `instead_of` = ID   a person's action in the place of that one, which stands beside it
+    policy node, `beside`              a candidate that was not chosen; it stands beside the one that was
+    any node, `rewrites` = ID          what was shown in the place of the environment's node of that id
+    environment's node, `rewritten`    what it really said, beside what was shown
+    any node, `added`                  said besides, by the stage of that name
 
 Readers of walks ask here, so that a turn that was never taken is not taken again.
 """
@@ -20,7 +25,7 @@ REFUSED = "refused"
 """The attribute of a policy node whose action was not taken; it holds who forbade it."""
 
 REFUSES = "refuses"
-"""The attribute of a person's node that answers an action in the environment's place; it holds the action's id."""
+"""The attribute of a node that answers an action in the environment's place; it holds the action's id."""
 
 INSTEAD_OF = "instead_of"
 """The attribute of a person's action; it holds the id of the action whose place it took."""
@@ -31,6 +36,18 @@ ASKED = "asked"
 WORDS = "words"
 """The attribute of a person's node: the ids of the supervision that records its words."""
 
+BESIDE = "beside"
+"""The attribute of a candidate action that was not chosen."""
+
+REWRITES = "rewrites"
+"""The attribute of a node that is shown in the environment's place; it holds the id of what the environment said."""
+
+REWRITTEN = "rewritten"
+"""The attribute of what the environment said and was not shown; it holds the name of the stage that rewrote it."""
+
+ADDED = "added"
+"""The attribute of a node that a stage added; it holds the stage's name."""
+
 BACK = "back"
 """The attribute of a trajectory that ended because a person went back to one of its turns."""
 
@@ -38,6 +55,14 @@ BACK = "back"
 def takes_turn(node: Node) -> bool:
     """Whether a node is an action: the policy's, or one that a person took in its place."""
     return node.author is Author.POLICY or (node.author is Author.PERSON and node.message.role == "assistant")
+
+
+def answers(node: Node) -> bool:
+    """Whether a node of a walk is (or stands in the place of) what the environment said."""
+    marks = node.attributes
+    if REWRITTEN in marks or ADDED in marks:
+        return False
+    return node.author in (Author.ENVIRONMENT, Author.ATTACKER) or REWRITES in marks
 
 
 def action_behind(walk: Iterable[Node], places: Container[str | None]) -> Node | None:
@@ -56,6 +81,6 @@ def not_taken(walk: Iterable[Node]) -> set[str]:
     for node in walk:
         if REFUSED in node.attributes:
             found.add(node.id)
-        elif node.author is Author.PERSON and REFUSES in node.attributes:
+        elif node.author is not Author.ENVIRONMENT and REFUSES in node.attributes:
             found.add(str(node.attributes[REFUSES]))
     return found

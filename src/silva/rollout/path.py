@@ -7,6 +7,9 @@ A policy node is in the journal before the model is asked again. The nodes of an
 node: should the process die between, stepping the stored action gives them again. A resumed path starts with `stored`
 nodes; observations that no longer hash to the stored ids are a divergence.
 
+What a stage shows in the environment's place stands on the walk, marked `rewrites`; what the environment said stands
+beside it, marked `rewritten`. A resumed path compares the environment with that, and shows again what was shown.
+
 The reward of an observation stands on its last node. One without messages, as the last of an episode often is, has no
 node: its reward is in the trajectory's sum alone.
 """
@@ -22,7 +25,18 @@ import msgspec
 
 from silva.envs.protocol import Observation
 from silva.rollout.agent import Turn
-from silva.rollout.guided_nodes import INSTEAD_OF, takes_turn
+from silva.rollout.guided_nodes import (
+    ADDED,
+    BESIDE,
+    REFUSED,
+    REFUSES,
+    REWRITES,
+    REWRITTEN,
+    answers,
+    takes_turn,
+)
+from silva.rollout.shown import Shown
+from silva.rollout.stored import Stored
 from silva.rollout.summary import made_at
 from silva.tree import (
     NO_USAGE,
@@ -33,6 +47,8 @@ from silva.tree import (
     Tool,
     Usage,
     node_id,
+    tool_result,
+    user,
 )
 from silva.tree.exact import node_tokens, seen_after, seen_ids
 
@@ -63,15 +79,8 @@ class Path:
         self._tree_id = tree_id
         self._slot = slot
         self._written = written
-        stored = tuple(stored)
-        replaced = {str(node.attributes[INSTEAD_OF]) for node in stored if INSTEAD_OF in node.attributes}
-        self._set_aside = {node.id: node for node in stored if node.id in replaced}
-        self._stored = sorted(
-            (node for node in stored if node.author is not Author.SUMMARISER and node.id not in replaced),
-            key=lambda n: n.depth,
-        )
-        self.summaries = made_at(node for node in stored if node.author is Author.SUMMARISER)
-        self._stored_at = {node.depth: node for node in self._stored}
+        self._stored = Stored(stored)
+        self.summaries = self._stored.summaries
         self._pending: list[AnyRecord] = []
         self._in_flight: asyncio.Future[None] | None = None
         self._seen: list[int] | None = []
@@ -87,63 +96,74 @@ class Path:
     @property
     def remembered(self) -> Node | None:
         """The stored action that comes next, if this path is being resumed and has one."""
-        node = self._stored_at.get(len(self.messages))
+        node = self._stored.at(len(self.messages))
         return node if node is not None and takes_turn(node) else None
 
     @property
     def followed(self) -> Node | None:
         """The stored node that comes next, whoever wrote it."""
-        return self._stored_at.get(len(self.messages))
+        return self._stored.at(len(self.messages))
 
-    def observe(self, observation: Observation, seconds: float) -> None:
-        """Add what the environment said. `seconds` is how long it took.
+    @property
+    def refused(self) -> bool:
+        """Whether the last node is a stored action that was not taken."""
+        leaf, behind = self.leaf, self.followed
+        if leaf is None or not takes_turn(leaf):
+            return False
+        return REFUSED in leaf.attributes or (behind is not None and REFUSES in behind.attributes)
+
+    def observe(self, observation: Observation, seconds: float, shown: Shown | None = None) -> None:
+        """Add what the environment said. `seconds` is how long it took; `shown`, where stages looked at it, what the
+        agent is shown.
 
         Raises:
             Diverged: a stored observation at this place has other content.
         """
         slot = self._slot if self.turns else ""
+        said, writers = observation, shown.writers if shown else {}
+        observation = shown.observation if shown else observation
         last = len(observation.messages) - 1
         for place, message in enumerate(observation.messages):
             first = place == 0
+            writer = writers.get(place)
+            marks: dict[str, object] = {}
+            if writer is not None and place < len(said.messages):
+                tools = said.tools if first else None
+                original = self._node(
+                    Author.ENVIRONMENT, said.messages[place], slot, tools=tools, attributes={REWRITTEN: writer.stage}
+                )
+                self._add(original)
+                marks = {REWRITES: original.id, "by": writer.stage}
+            elif writer is not None:
+                marks = {ADDED: writer.stage}
             node = self._node(
-                Author.ENVIRONMENT,
+                Author.ENVIRONMENT if writer is None else writer.author,
                 message,
                 slot,
                 tools=observation.tools if first else None,
                 reward=observation.reward if place == last else None,
                 usage=Usage(env_seconds=seconds) if first else NO_USAGE,
                 risks=observation.risks if place == last else (),
-                attributes=observation.attributes if place == last else {},
+                attributes={**(observation.attributes if place == last else {}), **marks},
             )
-            expected = self._stored_at.get(node.depth)
-            if expected is not None and expected.id != node.id:
-                raise Diverged(f"at message {node.depth}: stored {_shown(expected)}, now {_shown(node)}")
-            if node.id not in self._written:
-                self._written.add(node.id)
-                self._pending.append(node)
+            expected = self._stored.at(node.depth)
+            if expected is not None:
+                if node.id != expected.attributes.get(REWRITES, expected.id):
+                    raise Diverged(f"at message {node.depth}: stored {_shown(expected)}, now {_shown(node)}")
+                node = expected if REWRITES in expected.attributes else node
+            self._add(node)
             self._advance(node)
-        if observation.tools is not None:
+            self.tools = self.tools if node.tools is None else node.tools
+        if observation.tools is not None and not observation.messages:
             self.tools = observation.tools
         if observation.reward is not None:
             self.reward += observation.reward
         self.usage = self.usage + Usage(env_seconds=seconds)
 
-    def act(self, turn: Turn, started: float, *, hold: bool = False) -> None:
+    def act(self, turn: Turn, started: float, *, hold: bool = False) -> Node:
         """Add the policy's turn and send it, with what is pending, on its way to the journal; `hold` leaves it pending
         until `send`, for what must not be kept without it."""
-        tokens, attributes = node_tokens(self._seen, turn.prompt_ids, turn.tokens)
-        node = self._node(
-            Author.POLICY,
-            turn.message,
-            self._slot,
-            tokens=tokens,
-            model=turn.model,
-            policy_version=turn.policy_version,
-            finish_reason=turn.finish_reason,
-            usage=turn.usage,
-            started=started,
-            attributes={**turn.attributes, **attributes},
-        )
+        node = self._drawn(turn, started)
         self._written.add(node.id)
         self._pending.append(node)
         self._advance(node)
@@ -151,6 +171,17 @@ class Path:
         self.usage = self.usage + turn.usage
         if not hold:
             self.send()
+        return node
+
+    def beside(self, candidates: Iterable[tuple[Turn, float]], chosen: Turn) -> None:
+        """Keep the candidates that were not chosen, as siblings of the one that is about to be taken; all of them were
+        paid for. One that says what the chosen one says is the same node, so it is not kept twice."""
+        for turn, started in candidates:
+            self.usage = self.usage + turn.usage
+            if turn.message != chosen.message:
+                self._add(
+                    self._drawn(msgspec.structs.replace(turn, attributes={**turn.attributes, BESIDE: True}), started)
+                )
 
     def act_for(self, message: Message, attributes: dict[str, object]) -> Node:
         """Add an action that a person takes in the policy's place; it stays pending until `send`."""
@@ -180,18 +211,25 @@ class Path:
             self.turns += takes_turn(node)
             self.reward += node.reward or 0.0
 
-    def interject(self, message: Message, attributes: dict[str, object] | None = None) -> Node:
-        """Add what a person says; it travels with the next turn."""
-        node = self._node(Author.PERSON, message, self._slot, attributes=attributes or {})
-        if node.id not in self._written:
-            self._written.add(node.id)
-            self._pending.append(node)
+    def interject(
+        self, message: Message, attributes: dict[str, object] | None = None, author: Author = Author.PERSON
+    ) -> Node:
+        """Add what a person (or another author) says; it travels with the next turn."""
+        node = self._node(author, message, self._slot, attributes=attributes or {})
+        self._add(node)
         self._advance(node)
         return node
 
-    def recall_words(self) -> None:
-        """Take again what people said here before this path was cut off."""
-        while (node := self.followed) is not None and node.author is Author.PERSON and not takes_turn(node):
+    def answer(self, action: Node, why: str, author: Author = Author.PERSON) -> None:
+        """Answer an action that was not taken, in the environment's place."""
+        text = f"Not done. {why}."
+        calls = action.message.tool_calls
+        for message in [tool_result(call.id, text, call.name) for call in calls] or [user(text)]:
+            self.interject(message, {REFUSES: action.id}, author)
+
+    def recall(self) -> None:
+        """Take again what people and stages said here before this path was cut off."""
+        while (node := self.followed) is not None and not answers(node) and not takes_turn(node):
             self._advance(node)
 
     def note(self, record: AnyRecord) -> None:
@@ -212,7 +250,7 @@ class Path:
         leaf = self.leaf
         return (
             leaf is not None
-            and leaf.author is Author.ENVIRONMENT
+            and (answers(leaf) or ADDED in leaf.attributes)
             and not leaf.snapshot_id
             and bool(self._pending)
             and self._pending[-1] is leaf
@@ -230,10 +268,7 @@ class Path:
         """Take a stored turn again, without asking the model."""
         self._advance(node)
         self.turns += 1
-        self.usage = self.usage + node.usage
-        aside = self._set_aside.get(str(node.attributes.get(INSTEAD_OF)))
-        if aside is not None:
-            self.usage = self.usage + aside.usage
+        self.usage = self.usage + self._stored.cost(node)
 
     async def summarise(self, end: int, turn: Turn, started: float, attributes: dict[str, object]) -> None:
         """Add a summary of the first `end` nodes as a branch behind them. It is durable on return, or, where what it
@@ -296,6 +331,26 @@ class Path:
         if self._pending:
             batch, self._pending = self._pending, []
             self._in_flight = self._store.submit(batch)
+
+    def _add(self, node: Node) -> None:
+        if node.id not in self._written:
+            self._written.add(node.id)
+            self._pending.append(node)
+
+    def _drawn(self, turn: Turn, started: float) -> Node:
+        tokens, attributes = node_tokens(self._seen, turn.prompt_ids, turn.tokens)
+        return self._node(
+            Author.POLICY,
+            turn.message,
+            self._slot,
+            tokens=tokens,
+            model=turn.model,
+            policy_version=turn.policy_version,
+            finish_reason=turn.finish_reason,
+            usage=turn.usage,
+            started=started,
+            attributes={**turn.attributes, **attributes},
+        )
 
     def _advance(self, node: Node) -> None:
         self.messages.append(node.message)

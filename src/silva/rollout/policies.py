@@ -17,16 +17,12 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from silva.rollout.agent import Turn, View
-from silva.rollout.episode import Ended
+from silva.rollout.agent import FormError, Turn, View
+from silva.rollout.ending import Ended
 from silva.tree import Boundary, Failure, Message, Tool, assistant, call
 
 if TYPE_CHECKING:
     from silva.rollout.rendering import Rendering
-
-
-class FormError(ValueError):
-    """An action that cannot be written as an agent has its model write it; the message says why and what else to do."""
 
 
 class ActsForItself(Protocol):

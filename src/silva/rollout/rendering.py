@@ -16,8 +16,7 @@ from typing import Literal
 import msgspec
 
 from silva.models.exact import Continuation, Renderer, RenderError, prompt_for
-from silva.rollout.agent import Turn, View
-from silva.rollout.policies import FormError
+from silva.rollout.agent import FormError, Turn, View
 from silva.rollout.react import STOP, parse, render, written
 from silva.tree import Message, Tokens, Tool, assistant
 

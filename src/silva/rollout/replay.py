@@ -2,9 +2,9 @@
 
     walk ─▶ reset ─▶ same opening? ─▶ step(stored action) ─▶ same answer? ─▶ … ─▶ Replayed (divergence or none)
 
-A stored turn is a policy node and the environment's nodes behind it. What an attacker wrote stands in the environment's
-place, so it is not compared; what a person, a summariser or a verifier said is passed over, and an action that a person
-took is taken again. Clocks and costs are not compared; messages, tools and rewards are.
+A stored turn is a policy node and the environment's nodes behind it. What an attacker (or another stage) wrote in the
+environment's place is not compared; what a person, a summariser or a verifier said is passed over, and an action that a
+person took is taken again. Clocks and costs are not compared; messages, tools and rewards are.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from silva.envs.protocol import Observation
-from silva.rollout.guided_nodes import not_taken, takes_turn
+from silva.rollout.guided_nodes import REWRITES, answers, not_taken, takes_turn
 from silva.tree import Author, ImagePart, Message, Node, Record, Task, Tool
 
 
@@ -130,7 +130,7 @@ def _turns(walk: Sequence[Node]) -> tuple[list[Node], list[tuple[Node, list[Node
         if takes_turn(node):
             if node.id not in refused:
                 turns.append((node, []))
-        elif node.author in (Author.ENVIRONMENT, Author.ATTACKER):
+        elif answers(node):
             (turns[-1][1] if turns else opening).append(node)
     return opening, turns
 
@@ -141,7 +141,7 @@ def _compare(stored: Sequence[Node], seen: Observation, turn: int, *, cut: bool)
         if place >= len(seen.messages):
             return _difference("missing", turn, node, shown(node.message), "(nothing)")
         message = seen.messages[place]
-        if node.author is Author.ENVIRONMENT and node.message != message:
+        if _own(node) and node.message != message:
             return _difference("message", turn, node, shown(node.message), shown(message))
     if len(seen.messages) > len(stored) and not cut:
         extra = seen.messages[len(stored)]
@@ -150,12 +150,17 @@ def _compare(stored: Sequence[Node], seen: Observation, turn: int, *, cut: bool)
     if not stored:
         return None
     first, last = stored[0], stored[-1]
-    if first.tools != seen.tools:
+    if _own(first) and first.tools != seen.tools:
         return _difference("tools", turn, first, _tools(first.tools), _tools(seen.tools))
     whole = len(stored) == len(seen.messages)
-    if whole and last.author is Author.ENVIRONMENT and not _same_reward(last.reward, seen.reward):
+    if whole and _own(last) and not _same_reward(last.reward, seen.reward):
         return _difference("reward", turn, last, str(last.reward), str(seen.reward))
     return None
+
+
+def _own(node: Node) -> bool:
+    """Whether the environment's own words stand there."""
+    return node.author is Author.ENVIRONMENT and REWRITES not in node.attributes
 
 
 def shown(message: Message) -> str:

@@ -8,32 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 import silva
 from silva.collecting import collect_seldom
-from silva.envs import EnvironmentEntry, HostPool, Registry
+from silva.envs import EnvironmentEntry, Registry
 from silva.errors import Exit, UnreachableError, UsageError
 from silva.lake import Lake
-from silva.models.connect import open_model
 from silva.redact import redact_json
-from silva.rollout.agent import Agent, ToolAgent
+from silva.rollout.agent import Agent
 from silva.rollout.config import RolloutConfig
 from silva.rollout.guided import Guidance
 from silva.rollout.ledger import Ledger
-from silva.rollout.policies import BuiltInPolicy
+from silva.rollout.opening import capacity, host_pool, open_policy
 from silva.rollout.queue import FairQueue
-from silva.rollout.react import ReActAgent
 from silva.rollout.scheduler import Scheduler
 from silva.rollout.slots import Remembered, Slot, slots
+from silva.rollout.stages.order import plugged_in
 from silva.rollout.tasks import choose_tasks
 from silva.tree import Lineage, Run, Task, Trajectory
 
@@ -78,7 +76,7 @@ async def run_rollout(config: RolloutConfig, *, resume: bool = False, hooks: Hoo
     """Grow the trees of one run.
 
     Raises:
-        UsageError: unknown environment, model or task; a run name already used (without `resume`) or not (with it).
+        UsageError: unknown environment, model, stage or task; a run name already used, or, with `resume`, not used.
         MissingError: an environment or model must be installed first.
         UnreachableError: the model cannot be had.
         StoreError: the lake cannot be opened or keeps nothing more.
@@ -88,6 +86,7 @@ async def run_rollout(config: RolloutConfig, *, resume: bool = False, hooks: Hoo
         raise UsageError(
             "guidance: actions are to wait for approval, and nobody listens to people: give Hooks.guidance"
         )
+    plugged_in(config)
     registry = Registry.load()
     entries = {name: registry.entry(name) for name in config.env}
     with _seldom_collecting():
@@ -219,57 +218,8 @@ async def _crew(config: RolloutConfig, stack: AsyncExitStack) -> Crew | None:
     return await stack.enter_async_context(open_crew(config))
 
 
-async def open_policy(config: RolloutConfig, stack: AsyncExitStack) -> Callable[[Any], Agent]:
-    """What makes an agent for a live environment; starts the model when one is needed, and stops it with the stack.
-
-    Raises:
-        UsageError, MissingError, ModelError: the model or the renderer cannot be had.
-    """
-    if config.policy != "model":
-        return await _built_in(config.policy, config)
-    model = await open_model(config.model)
-    stack.push_async_callback(model.close)
-    agent: Agent = ReActAgent(model) if config.agent == "react" else ToolAgent(model)
-    return lambda _env: agent
-
-
-async def _built_in(name: Literal["expert", "null"], config: RolloutConfig) -> Callable[[Any], Agent]:
-    if not config.renderer:
-        return lambda env: BuiltInPolicy(name, env, slips=config.slips)
-    from silva.models.exact import open_renderer  # tokenizers, which runs without a renderer need not have
-    from silva.rollout.rendering import Rendering
-
-    renderer = await asyncio.to_thread(open_renderer, config.renderer)
-    form = "react" if config.agent == "react" else "tools"
-    return lambda env: BuiltInPolicy(name, env, Rendering(renderer, form), config.slips)
-
-
 def _no_policy(_env: Any) -> Agent:
     raise AssertionError("no slot is left, so no agent can be asked for")
-
-
-def host_pool(name: str, entry: EnvironmentEntry, config: RolloutConfig) -> HostPool:
-    """The hosts for the environment that the run calls `name`, with its share of the run's pool."""
-    hosts = config.hosts
-    share = math.ceil(config.pool / len(config.env))
-    return HostPool(
-        entry,
-        hosts=min(hosts.count, share),
-        instances_per_host=hosts.instances or math.ceil(share / min(hosts.count, share)),
-        mode="inline" if hosts.inline else "process",
-        step_timeout=config.deadlines.environment,
-        memory_limit_mb=hosts.memory_mb,
-        options=dict(config.options.get(name, {})),
-        pass_variables=hosts.pass_variables,
-    )
-
-
-def capacity(pool: HostPool, config: RolloutConfig) -> int:
-    """How many episodes of one environment may be in flight: its share of the pool, or what its hosts can hold."""
-    share = math.ceil(config.pool / len(config.env))
-    hosts = 1 if config.hosts.inline else min(config.hosts.count, share)
-    limits = [limit for limit in (config.hosts.instances, pool.capabilities.parallel) if limit]
-    return min(share, hosts * min(limits)) if limits else share
 
 
 def plan(

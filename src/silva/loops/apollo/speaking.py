@@ -28,7 +28,7 @@ OVER = ("finished", "stopped")
 
 
 class ScriptedMailroom(Mailroom):
-    """A mailroom in which a scripted person is at hand; see `silva.rollout.watching.Watching`."""
+    """A mailroom in which a scripted person is at hand; see `silva.rollout.stages.watching.Watching`."""
 
     _person: ScriptedPerson | None = None
 

@@ -4,7 +4,7 @@
 
 - *failure*: the first action that was answered badly (an error in words, a negative reward, a risk that came true); in
   a trajectory without success in which none was, its last action.
-- *risky*: actions that delete, install, send, pay or change permissions (`silva.rollout.branching.risky`).
+- *risky*: actions that delete, install, send, pay or change permissions (`silva.rollout.risks`).
 - *entropy*: actions sampled with little certainty. The mean of -log p over the sampled ids is an estimate, from one
   sample, of the policy's entropy per token there; nats.
 """
@@ -19,9 +19,9 @@ from typing import Literal, get_args
 
 import msgspec
 
-from silva.rollout.branching.risky import risks_of
 from silva.rollout.config import RiskRule
-from silva.rollout.guided_nodes import takes_turn
+from silva.rollout.guided_nodes import answers, takes_turn
+from silva.rollout.risks import risks_of
 from silva.tree import Author, Node, Record, Trajectory
 
 Rule = Literal["failure", "risky", "entropy"]
@@ -124,7 +124,7 @@ def _first_failure(trajectory: Trajectory, walk: Sequence[Node], actions: Sequen
     for node in walk:
         if takes_turn(node):
             last = node if node.author is Author.POLICY else None  # what a person took is not the policy's to regret
-        elif last is not None and node.author in (Author.ENVIRONMENT, Author.ATTACKER) and _bad(node):
+        elif last is not None and answers(node) and _bad(node):
             return [last.id]
     return [] if trajectory.outcome.success else [actions[-1].id]
 

@@ -17,13 +17,15 @@ import msgspec
 from silva.envs import EnvError, Observation
 from silva.errors import SilvaError, UsageError
 from silva.lake import Lake, field
-from silva.rollout.agent import Agent, Turn
-from silva.rollout.branching.restore import BranchDiverged, Restored, Restorer
+from silva.rollout.agent import Turn
 from silva.rollout.branching.shoots import KEY, Shoot
 from silva.rollout.config import RolloutConfig
-from silva.rollout.episode import Ended, Episode
+from silva.rollout.ending import Ended, Stopped
+from silva.rollout.episode import Episode
+from silva.rollout.live import Live
 from silva.rollout.path import Path
 from silva.rollout.slots import Slot
+from silva.rollout.snapshots.restore import BranchDiverged, Restored, Restorer
 from silva.rollout.summary import made_at
 from silva.tree import Author, Boundary, Failure, ImagePart, Message, Node, user
 
@@ -64,35 +66,36 @@ class BranchEpisode(Episode):
         self._restored: Restored | None = None
         self._cut = False
 
-    async def _begin(self, env: Any, blobs: Any) -> Observation:
+    async def _begin(self, live: Live) -> Observation:
         point = self._restorer.point
-        self._path.take_up(point.walk)
+        self._recall(live, lambda: self._path.take_up(point.walk))
         self._path.summaries.update(await asyncio.to_thread(self._summaries))
-        await self._load_images()
+        await self._load_images(live)
         try:
-            self._restored = restored = await self._restorer.bring(env)
+            self._restored = restored = await self._restorer.bring(live.env)
         except (BranchDiverged, UsageError) as error:
             code = "branch.diverged" if isinstance(error, BranchDiverged) else "branch.over"
             raise Ended(Failure(boundary=Boundary.ENVIRONMENT, code=code, message=str(error))) from error
-        limit = self._config.budget.turns or env.capabilities.max_turns
-        if point.turns >= limit:
-            text = f"the walk has {point.turns} turns of at most {limit}: raise budget.turns, or branch further up"
+        if point.turns >= live.limit:
+            text = f"the walk has {point.turns} turns of at most {live.limit}: raise budget.turns, or branch further up"
             raise Ended(Failure(boundary=Boundary.BUDGET, code="budget.turns", message=text))
         if restored.answer is not None:
-            await self._see(restored.answer, restored.seconds, blobs)
+            await self._see(live, restored.answer, restored.seconds)
         if self._shoot.message:
             self._path.interject(user(self._shoot.message))
         return Observation()
 
-    async def _turn(self, agent: Agent, env: Any, blobs: Any) -> Message | None:
+    async def _action(self, live: Live) -> Message:
         path = self._path
+        if path.turns >= live.limit:
+            raise Stopped
         if path.remembered is None and self._turns_left.spent:
             self._cut = True
-            return None
+            raise Stopped
         self._turns_left.taken += 1
         given, self._given = self._given, None
         if given is None or path.remembered is not None:
-            return await super()._turn(agent, env, blobs)
+            return await super()._action(live)
         path.act(Turn(message=given, finish_reason="stop", attributes={KEY: "given"}), time.time())
         return given
 
@@ -103,7 +106,7 @@ class BranchEpisode(Episode):
         made = made_at(self._lake.nodes(tree_id=self._slot.tree_id, where=written))
         return {at: node for at, node in made.items() if at in walk and node.parent_id in walk}
 
-    async def _load_images(self) -> None:
+    async def _load_images(self, live: Live) -> None:
         hashes = {
             part.hash
             for node in self._restorer.point.walk
@@ -112,7 +115,7 @@ class BranchEpisode(Episode):
         }
         for name in hashes:
             try:
-                self._images[name] = await asyncio.to_thread(self._lake.get_blob, name)
+                live.images[name] = await asyncio.to_thread(self._lake.get_blob, name)
             except SilvaError as error:
                 raise EnvError("env.snapshot", f"an image of the walk cannot be had: {error}") from error
 

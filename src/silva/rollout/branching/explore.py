@@ -15,10 +15,10 @@ import msgspec
 from silva.lake import Lake, field
 from silva.rollout.branching.choice import Decision
 from silva.rollout.branching.grow import Grown, new_turns
-from silva.rollout.branching.point import indexes, point_at
-from silva.rollout.branching.risky import risks_of
 from silva.rollout.branching.shoots import KEY, Growth, Shoot
 from silva.rollout.guided_nodes import action_behind
+from silva.rollout.risks import risks_of
+from silva.rollout.snapshots.point import indexes, point_at
 from silva.tree import Message, Node, Record, Trajectory, Tree
 
 

@@ -24,16 +24,16 @@ from silva.lake import Lake
 from silva.redact import redact_json
 from silva.rollout.agent import Agent
 from silva.rollout.branching.episode import BranchEpisode, TurnsLeft
-from silva.rollout.branching.point import Point, point_at
-from silva.rollout.branching.restore import Restorer
 from silva.rollout.branching.shoots import KEY, Growth, Shoot, growth_of
 from silva.rollout.config import RolloutConfig
 from silva.rollout.ledger import Ledger
+from silva.rollout.opening import capacity, host_pool, open_policy
 from silva.rollout.path import Path
 from silva.rollout.queue import FairQueue
-from silva.rollout.run import capacity, host_pool, open_policy
 from silva.rollout.scheduler import Scheduler
 from silva.rollout.slots import Remembered, Slot
+from silva.rollout.snapshots.point import Point, point_at
+from silva.rollout.snapshots.restore import Restorer
 from silva.tree import Lineage, Node, Run, Trajectory, Tree, digest
 
 

@@ -24,8 +24,8 @@ from silva.rollout.config import RolloutConfig
 from silva.rollout.episode import Episode
 from silva.rollout.on_ray.letters import Assignment, Fault, Letter, Ready, Refusal
 from silva.rollout.on_ray.outbox import EpisodeStore, Outbox
+from silva.rollout.opening import capacity, host_pool, open_policy
 from silva.rollout.path import Path
-from silva.rollout.run import capacity, host_pool, open_policy
 from silva.rollout.slots import Slot
 from silva.tree import Failure, Task
 

@@ -13,7 +13,6 @@ person says meanwhile waits, and is heard before the turn that follows.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
@@ -23,15 +22,15 @@ from silva.redact import redact
 from silva.rollout.agent import Turn, View
 from silva.rollout.config import SummaryConfig
 from silva.rollout.guided_nodes import takes_turn
+from silva.rollout.live import SEEDS, Live
 from silva.rollout.path import Path
+from silva.rollout.stages.stage import Stage
 from silva.rollout.summary import SUMMARY, Facts, context, cut, in_force, latest, size, tokens, told
 from silva.rollout.summary_words import ASKED
-from silva.tree import NO_USAGE, Message, Usage, assistant
+from silva.tree import NO_USAGE, Author, Usage, assistant
 
 ATTEMPTS = 2
 """How often a model is asked for one summary."""
-
-SEEDS = 1 << 31
 
 
 @runtime_checkable
@@ -47,7 +46,7 @@ class Summariser(Protocol):
         ...
 
 
-class Summarising:
+class Summaries(Stage):
     """One episode's summaries.
 
     Args:
@@ -56,23 +55,22 @@ class Summarising:
         path: what is summed up.
     """
 
+    name = "summary"
+    author = Author.SUMMARISER
+
     def __init__(self, config: SummaryConfig, threshold: int, path: Path) -> None:
         self._config = config
         self._threshold = threshold
         self._path = path
 
-    async def attend(self, agent: object, view: Callable[[tuple[Message, ...]], View]) -> None:
-        """Make a summary if one is due.
-
-        Args:
-            agent: the episode's; one that cannot sum up is left alone.
-            view: of messages that the agent is to be shown.
+    async def before_turn(self, live: Live) -> None:
+        """Make a summary if one is due; an agent that cannot sum up is left alone.
 
         Raises:
             StoreError: what was made cannot be kept.
         """
-        path = self._path
-        if not isinstance(agent, Summariser) or not path.turns:
+        path, agent = self._path, live.agent
+        if not isinstance(agent, Summariser) or not path.turns or live.overdrawn() is not None:
             return
         grown = tokens(path.walk, path.summaries, path.seen)
         if grown <= self._threshold:
@@ -82,11 +80,9 @@ class Summarising:
             return
         where = cut(path.walk, path.summaries, self._config.keep)
         if where is not None:
-            await self._make(agent, view, where, grown)
+            await self._make(agent, live, where, grown)
 
-    async def _make(
-        self, agent: Summariser, view: Callable[[tuple[Message, ...]], View], where: tuple[int, int, int], grown: int
-    ) -> None:
+    async def _make(self, agent: Summariser, live: Live, where: tuple[int, int, int], grown: int) -> None:
         path = self._path
         end, first, last = where
         replaced = context(path.walk[:end], in_force(path.walk, path.summaries))
@@ -95,15 +91,15 @@ class Summarising:
         fault, turn, started, spent = "", Turn(message=assistant()), time.time(), NO_USAGE
         attempt = 0
         while attempt == 0 or (fault and attempt < ATTEMPTS):
-            seen = view(replaced)
+            seen = live.view(replaced)
             sampling = msgspec.structs.replace(
                 seen.sampling, max_tokens=self._config.max_tokens, seed=((seen.sampling.seed or 0) + attempt) % SEEDS
             )
-            attempt, began = attempt + 1, time.time()
+            attempt, began = attempt + 1, time.monotonic()
             try:
                 turn = await agent.summarise(msgspec.structs.replace(seen, sampling=sampling), ASKED)
             except ModelError as error:
-                spent = spent + Usage(model_seconds=time.time() - began)
+                spent = spent + Usage(model_seconds=time.monotonic() - began)
                 fault = f"the model failed: {redact(str(error))}"
             else:
                 spent = spent + turn.usage

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 from silva.envs import EnvError
 from silva.envs.wire import Captured
 from silva.errors import SilvaError
-from silva.rollout.branching.seal import made_here, sealed
-from silva.rollout.branching.snapshot import Snapshot
+from silva.rollout.snapshots.seal import made_here, sealed
+from silva.rollout.snapshots.snapshot import Snapshot
 
 MEDIA_TYPE = "application/x-silva-state"
 _QUICK = 1  # zlib's level: states shrink to a third, and a deeper one takes ten times as long

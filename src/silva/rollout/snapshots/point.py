@@ -10,11 +10,9 @@ from dataclasses import dataclass
 
 from silva.errors import UsageError
 from silva.lake import Lake, field
-from silva.rollout.guided_nodes import takes_turn
+from silva.rollout.guided_nodes import answers, takes_turn
 from silva.rollout.slots import slots
-from silva.tree import Author, Node, Run, Task, Trajectory, Tree, digest, tree_id
-
-_ANSWERS = (Author.ENVIRONMENT, Author.ATTACKER)
+from silva.tree import Node, Run, Task, Trajectory, Tree, digest, tree_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +95,7 @@ def point_at(
         if not walk:
             raise UsageError(f"node {node.id[:12]}: no action stands at or above it, so there is none to replace")
         replaced = walk.pop()
-        while walk and not takes_turn(walk[-1]) and walk[-1].author not in _ANSWERS:
+        while walk and not takes_turn(walk[-1]) and not answers(walk[-1]):
             walk.pop()  # what a person said before the action goes with it
     elif whole:
         _complete(tree, walk)
@@ -108,14 +106,14 @@ def point_at(
 
 def _complete(tree: Tree, walk: list[Node]) -> None:
     while True:
-        answers = [child for child in tree.children(walk[-1].id) if child.author in _ANSWERS]
-        if not answers:
+        found = [child for child in tree.children(walk[-1].id) if answers(child)]
+        if not found:
             return
-        own = [child for child in answers if child.slot == walk[-1].slot] if len(answers) > 1 else answers
+        own = [child for child in found if child.slot == walk[-1].slot] if len(found) > 1 else found
         if len(own) != 1:
             raise UsageError(
-                f"node {walk[-1].id[:12]}: was answered in {len(answers)} ways; name the answer to go on from, "
-                f"one of {', '.join(child.id[:12] for child in answers)}"
+                f"node {walk[-1].id[:12]}: was answered in {len(found)} ways; name the answer to go on from, "
+                f"one of {', '.join(child.id[:12] for child in found)}"
             )
         walk += own
 

@@ -21,11 +21,11 @@ from silva.envs import EnvError, Observation
 from silva.envs.state import EXACT, REPLAY
 from silva.envs.wire import Captured
 from silva.errors import Exit, SilvaError, UsageError
-from silva.rollout.branching.point import Point
-from silva.rollout.branching.snapshot import snapshot_of
-from silva.rollout.branching.store import ReadsBlobs, find
 from silva.rollout.guided_nodes import takes_turn
 from silva.rollout.replay import Divergence, Replayed, replay, retake
+from silva.rollout.snapshots.point import Point
+from silva.rollout.snapshots.snapshot import snapshot_of
+from silva.rollout.snapshots.store import ReadsBlobs, find
 from silva.tree import Record
 
 

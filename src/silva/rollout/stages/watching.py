@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from silva.rollout.live import Live
+from silva.rollout.stages.stage import Stage
 from silva.tree import Node
 
 
@@ -24,3 +26,20 @@ class Watching(Protocol):
             StoreError: what it says cannot be kept.
         """
         ...
+
+
+class Watchers(Stage):
+    """Shows an episode to one who watches it."""
+
+    name = "watching"
+
+    def __init__(self, watching: Watching) -> None:
+        self._watching = watching
+
+    async def before_turn(self, live: Live) -> None:
+        """Show the walk before the agent acts."""
+        self._watching.watch(live.id, live.slot.task.id, live.path.walk)
+
+    async def at_end(self, live: Live) -> None:
+        """Show the whole walk."""
+        self._watching.watch(live.id, live.slot.task.id, live.path.walk)

@@ -8,51 +8,53 @@ The opening needs none: a reset makes it again. What cannot be kept is said on t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from silva.envs import EnvError, Observation
-from silva.rollout.branching.risky import risks_of
-from silva.rollout.branching.snapshot import ATTRIBUTE
-from silva.rollout.branching.store import Blobs, keep
+from silva.rollout.agent import Turn
 from silva.rollout.config import SnapshotConfig
+from silva.rollout.live import Live
+from silva.rollout.risks import risks_of
+from silva.rollout.snapshots.snapshot import ATTRIBUTE
+from silva.rollout.snapshots.store import keep
+from silva.rollout.stages.stage import Stage
 
-if TYPE_CHECKING:
-    from silva.rollout.agent import Turn
-    from silva.rollout.path import Path
 
-
-class Keeper:
+class Snapshots(Stage):
     """Applies one configuration to one episode."""
+
+    name = "snapshots"
 
     def __init__(self, config: SnapshotConfig) -> None:
         self._config = config
 
-    def after(self, turns: int, observation: Observation) -> bool:
-        """Whether to keep the state reached by the last of so many turns."""
+    async def on_action(self, live: Live, turn: Turn) -> Turn:
+        """Keep the state in which a risky action is about to be taken, or one whose turn asks for it."""
+        config = self._config
+        asked = config.requested and turn.attributes.get(ATTRIBUTE) is True
+        if asked or (config.risky and risks_of(turn.message, config.rules)):
+            await self._keep(live)
+        return turn
+
+    async def after_turn(self, live: Live, observation: Observation) -> None:
+        """Keep the state that every k-th turn reached, or one whose observation asks for it."""
         if observation.done or observation.truncated:
-            return False
+            return
         config = self._config
         asked = config.requested and observation.attributes.get(ATTRIBUTE) is True
-        return asked or bool(config.every and turns % config.every == 0)
+        if asked or (config.every and live.path.turns % config.every == 0):
+            await self._keep(live)
 
-    def before(self, turn: Turn) -> bool:
-        """Whether to keep the state in which this turn's action is about to be taken."""
-        config = self._config
-        if config.requested and turn.attributes.get(ATTRIBUTE) is True:
-            return True
-        return config.risky and bool(risks_of(turn.message, config.rules))
-
-    async def keep(self, env: Any, path: Path, blobs: Blobs) -> None:
+    async def _keep(self, live: Live) -> None:
         """Keep the state, and say so on the path's last node; nothing where that node is shared or has one.
 
         Raises:
             EnvError: the environment or its host failed.
             StoreError: nothing can be written any more.
         """
-        if not path.turns or not path.markable or env.capabilities.snapshot in ("none", "replay"):
+        path = live.path
+        if not path.turns or not path.markable or live.env.capabilities.snapshot in ("none", "replay"):
             return
         try:
-            snapshot = await keep(env, blobs)
+            snapshot = await keep(live.env, live.blobs)
         except EnvError as error:
             if error.kind != "env.snapshot":
                 raise

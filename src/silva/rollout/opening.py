@@ -1,0 +1,65 @@
+"""What a run opens before its first episode, here or on a worker: the hosts of its environments, and its policy."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Any, Literal
+
+from silva.envs import EnvironmentEntry, HostPool
+from silva.models.connect import open_model
+from silva.rollout.agent import Agent, ToolAgent
+from silva.rollout.config import RolloutConfig
+from silva.rollout.policies import BuiltInPolicy
+from silva.rollout.react import ReActAgent
+
+
+async def open_policy(config: RolloutConfig, stack: AsyncExitStack) -> Callable[[Any], Agent]:
+    """What makes an agent for a live environment; starts the model when one is needed, and stops it with the stack.
+
+    Raises:
+        UsageError, MissingError, ModelError: the model or the renderer cannot be had.
+    """
+    if config.policy != "model":
+        return await _built_in(config.policy, config)
+    model = await open_model(config.model)
+    stack.push_async_callback(model.close)
+    agent: Agent = ReActAgent(model) if config.agent == "react" else ToolAgent(model)
+    return lambda _env: agent
+
+
+async def _built_in(name: Literal["expert", "null"], config: RolloutConfig) -> Callable[[Any], Agent]:
+    if not config.renderer:
+        return lambda env: BuiltInPolicy(name, env, slips=config.slips)
+    from silva.models.exact import open_renderer  # tokenizers, which runs without a renderer need not have
+    from silva.rollout.rendering import Rendering
+
+    renderer = await asyncio.to_thread(open_renderer, config.renderer)
+    form = "react" if config.agent == "react" else "tools"
+    return lambda env: BuiltInPolicy(name, env, Rendering(renderer, form), config.slips)
+
+
+def host_pool(name: str, entry: EnvironmentEntry, config: RolloutConfig) -> HostPool:
+    """The hosts for the environment that the run calls `name`, with its share of the run's pool."""
+    hosts = config.hosts
+    share = math.ceil(config.pool / len(config.env))
+    return HostPool(
+        entry,
+        hosts=min(hosts.count, share),
+        instances_per_host=hosts.instances or math.ceil(share / min(hosts.count, share)),
+        mode="inline" if hosts.inline else "process",
+        step_timeout=config.deadlines.environment,
+        memory_limit_mb=hosts.memory_mb,
+        options=dict(config.options.get(name, {})),
+        pass_variables=hosts.pass_variables,
+    )
+
+
+def capacity(pool: HostPool, config: RolloutConfig) -> int:
+    """How many episodes of one environment may be in flight: its share of the pool, or what its hosts can hold."""
+    share = math.ceil(config.pool / len(config.env))
+    hosts = 1 if config.hosts.inline else min(config.hosts.count, share)
+    limits = [limit for limit in (config.hosts.instances, pool.capabilities.parallel) if limit]
+    return min(share, hosts * min(limits)) if limits else share
