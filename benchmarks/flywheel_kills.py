@@ -90,11 +90,13 @@ def module(pid: int) -> str:
 
 def state(folder: Path) -> dict[str, Any]:
     """What a finished loop holds, without times and paths."""
-    from silva.lake import Lake
-    from silva.loops.flywheel.loop import Loop
 
-    loop = Loop.read(folder)
-    line = loop.registry().line(loop.config.line)
+    from silva.lake import Lake
+    from silva.loops.kernel.kinds import read_loop
+    from silva.loops.line.head import registry
+
+    loop = read_loop(folder)[1]
+    line = registry(loop).line(loop.config.line)
     versions = [(v.name, v.digest, v.parent, v.kind, line.status(v), v.data.samples) for v in line.versions]
     events = [(event.what, event.number, event.before) for event in line.events]
     kept = (
@@ -174,9 +176,10 @@ def write(folder: Path) -> Path:
 
 def stopped(folder: Path) -> bool:
     """Whether a loop ended because a stage failed, which it then says how to go on from."""
-    from silva.loops.flywheel.loop import Loop
 
-    entries = Loop.read(folder).ledger.entries
+    from silva.loops.kernel.kinds import read_loop
+
+    entries = read_loop(folder)[1].ledger.entries
     return bool(entries) and entries[-1].event == "failed"
 
 

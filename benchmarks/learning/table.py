@@ -18,7 +18,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from silva.loops.flywheel.verdict import gain
+from silva.loops.line.verdict import gain
 
 RESULTS = Path(__file__).parents[1] / "results" / "learning"
 

@@ -19,9 +19,10 @@ from small_flywheel import COMMAND, configuration, sums
 from silva.cli.config import load
 from silva.cli.loop import app
 from silva.errors import UsageError
-from silva.loops.apollo.apollo import ApolloLoop, read_loop
 from silva.loops.apollo.config import ApolloConfig
+from silva.loops.apollo.kind import APOLLO
 from silva.loops.apollo.plan import stages
+from silva.loops.kernel.kinds import read_loop
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "apollo"
 EXPERT: dict[str, Any] = {"source": "expert", "steps": 4}
@@ -82,8 +83,9 @@ def test_bad_configurations_are_told(more: dict[str, Any], told: str) -> None:
 
 
 def test_the_folder_of_a_loop_says_which_kind_it_is(tmp_path: Path) -> None:
-    ApolloLoop(config(tmp_path)).keep_config()
-    assert isinstance(read_loop(tmp_path), ApolloLoop)
+    APOLLO.open(config(tmp_path)).keep_config()
+    kind, loop = read_loop(tmp_path)
+    assert kind is APOLLO and isinstance(loop.config, ApolloConfig)
     with pytest.raises(UsageError, match="holds no loop"):
         read_loop(tmp_path / "other")
 
@@ -123,8 +125,8 @@ def test_a_killed_loop_goes_on_to_rows_a_version_and_a_page_that_shows_what_was_
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     assert subprocess.run(command, env=environment, timeout=900, check=False).returncode == 0
-    loop = read_loop(folder)
-    assert isinstance(loop, ApolloLoop) and set(loop.ledger.over()) == {stage.name for stage in loop.plan}
+    kind, loop = read_loop(folder)
+    assert kind is APOLLO and set(loop.ledger.over()) == {stage.name for stage in loop.plan}
     played, rows = loop.given("round-2.rollout"), loop.given("round-2.select")
     assert played["words"] == played["episodes"] == 12, "one to each trajectory, none twice"
     assert rows["samples"] == 2 * rows["actions"] and loop.given("round-2.register")["version"] == "sums-2"

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from silva.loops.flywheel.charts import training
+from silva.loops.line.charts import training
 from silva.train.curves import Point
 
 

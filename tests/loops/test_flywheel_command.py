@@ -12,8 +12,8 @@ from silva.cli.config import load
 from silva.cli.loop import app
 from silva.errors import UsageError
 from silva.loops.flywheel.config import FlywheelConfig
-from silva.loops.flywheel.ledger import Entry
-from silva.loops.flywheel.loop import Loop
+from silva.loops.flywheel.kind import FLYWHEEL
+from silva.loops.kernel.ledger import Entry
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "flywheel"
 
@@ -39,7 +39,7 @@ def test_a_dry_run_names_the_stages_and_makes_nothing(tmp_path: Path, capsys: py
 
 
 def test_show_tells_what_a_loop_has_done(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    loop = Loop(load(FlywheelConfig, EXAMPLES / "tiny.yaml", [f"folder={tmp_path}"]))
+    loop = FLYWHEEL.open(load(FlywheelConfig, EXAMPLES / "tiny.yaml", [f"folder={tmp_path}"]))
     loop.keep_config()
     first = loop.plan[0]
     for event in ("begun", "ended"):

@@ -11,21 +11,27 @@ from policy_folders import base as base_weights_folder
 
 from silva.lake import Lake
 from silva.loops.flywheel.config import FlywheelConfig
-from silva.loops.flywheel.ledger import Entry
-from silva.loops.flywheel.loop import Loop
-from silva.loops.flywheel.stages import decide, run
+from silva.loops.flywheel.kind import FLYWHEEL
+from silva.loops.kernel.ledger import Entry
+from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.stage import Stage
+from silva.loops.line.config import LineConfig
+from silva.loops.line.head import registry
+from silva.loops.line.stages import decide
 from silva.tree import Json, Outcome, Status, Trajectory
 
 BASE, TRAINED = "flywheel-0", "flywheel-1"
 
 
-def loop_with(folder: Path, part: str, solved: dict[str, int]) -> Loop:
+def loop_with(folder: Path, part: str, solved: dict[str, int]) -> Loop[LineConfig]:
     """A loop whose first round has trained a version; of a part's 20 tasks each version solved so many."""
     rounds = [{"source": "expert", "steps": 1}]
-    loop = Loop(FlywheelConfig.model_validate({"folder": folder / "loop", "env": "arithmetic", "rounds": rounds}))
-    registry = loop.registry()
-    registry.begin("flywheel", base_weights_folder(folder / "small"))
-    registry.register("flywheel", adapter_folder(folder / "trained"))
+    loop = FLYWHEEL.open(
+        FlywheelConfig.model_validate({"folder": folder / "loop", "env": "arithmetic", "rounds": rounds})
+    )
+    kept = registry(loop)
+    kept.begin("flywheel", base_weights_folder(folder / "small"))
+    kept.register("flywheel", adapter_folder(folder / "trained"))
     note(loop, "base", {"version": BASE})
     note(loop, "round-1.register", {"version": TRAINED})
     with Lake.open(loop.lake) as lake:
@@ -34,7 +40,7 @@ def loop_with(folder: Path, part: str, solved: dict[str, int]) -> Loop:
     return loop
 
 
-def note(loop: Loop, stage: str, outputs: Json) -> None:
+def note(loop: Loop[LineConfig], stage: str, outputs: Json) -> None:
     loop.ledger.append(Entry(stage=stage, event="ended", inputs="", at=1.0, outputs=outputs))
 
 
@@ -53,12 +59,12 @@ def attempt(run: str, number: int, success: bool) -> Trajectory:
     )
 
 
-def decided(loop: Loop, kind: str) -> Json:
-    return run(loop, next(stage for stage in loop.plan if stage.kind == kind))
+def decided(loop: Loop[LineConfig], kind: str) -> Json:
+    return FLYWHEEL.run(loop, next(stage for stage in loop.plan if stage.kind == kind))
 
 
-def head(loop: Loop) -> str:
-    line = loop.registry().line("flywheel")
+def head(loop: Loop[LineConfig]) -> str:
+    line = registry(loop).line("flywheel")
     return line.versions[line.head].name
 
 
@@ -70,23 +76,23 @@ def test_a_candidate_is_promoted_only_where_the_whole_interval_of_its_gain_lies_
     said = decided(loop, "judge")
     assert said["promoted"] is promoted and said["verdict"]["tasks"] == 20
     assert head(loop) == (TRAINED if promoted else BASE)
-    events = len(loop.registry().line("flywheel").events)
-    assert decided(loop, "judge") == said and len(loop.registry().line("flywheel").events) == events
+    events = len(registry(loop).line("flywheel").events)
+    assert decided(loop, "judge") == said and len(registry(loop).line("flywheel").events) == events
 
 
 @pytest.fixture
 def played(monkeypatch: pytest.MonkeyPatch) -> None:
     """The attempts are in the lake: nothing is played."""
 
-    def measure(loop: Loop, version: str, part: str) -> dict[str, Any]:
+    def measure(loop: Loop[LineConfig], stage: Stage, version: str, part: str) -> dict[str, Any]:
         return {"version": version, "part": part}
 
     monkeypatch.setattr(decide, "measure", measure)
 
 
-def proving(folder: Path, after: int) -> Loop:
+def proving(folder: Path, after: int) -> Loop[LineConfig]:
     loop = loop_with(folder, "test", {BASE: 12, TRAINED: after})
-    loop.registry().promote(TRAINED, over=BASE)
+    registry(loop).promote(TRAINED, over=BASE)
     note(loop, "round-1.judge", {"promoted": True, "candidate": TRAINED})
     return loop
 
@@ -103,7 +109,7 @@ def test_a_head_that_is_worse_on_tasks_no_decision_saw_is_rolled_back(tmp_path: 
 @pytest.mark.usefixtures("played")
 def test_nothing_is_said_to_be_rolled_back_where_somebody_else_has_promoted(tmp_path: Path) -> None:
     loop = proving(tmp_path, 0)
-    theirs = loop.registry().register("flywheel", adapter_folder(tmp_path / "theirs", seed=2))
-    loop.registry().promote(theirs.name, by="somebody else")
+    theirs = registry(loop).register("flywheel", adapter_folder(tmp_path / "theirs", seed=2))
+    registry(loop).promote(theirs.name, by="somebody else")
     said = decided(loop, "prove")
     assert said["rolled_back"] is False and head(loop) == theirs.name

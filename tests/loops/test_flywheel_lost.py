@@ -20,19 +20,28 @@ from small_flywheel import configuration, sums
 from silva.errors import Exit, UnreachableError
 from silva.lake import Lake
 from silva.loops.flywheel.config import FlywheelConfig
-from silva.loops.flywheel.loop import Loop
-from silva.loops.flywheel.stages.play import PARTS, play
+from silva.loops.flywheel.kind import FLYWHEEL
+from silva.loops.kernel.kinds import read_loop
+from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.stage import Stage
+from silva.loops.line.config import LineConfig
+from silva.loops.line.head import registry
+from silva.loops.line.play import PARTS, play
 from silva.tree import Boundary, Task, Trajectory
 from silva.tree.formats.tasks import read_tasks
 
 HERE = Path(__file__).parent
 
+STAGE = Stage(name="rollout", kind="rollout", round=1, seed=0, inputs="")
 
-def loop_in(folder: Path, env: str = "arithmetic", **more: Any) -> Loop:
+
+def loop_in(folder: Path, env: str = "arithmetic", **more: Any) -> Loop[LineConfig]:
     """A loop whose agents wait so short a time for their model that one which is gone is soon noticed."""
     playing = {"agent": "tools", "pool": 8, "deadlines": {"model": 2.5}, **more}
     rounds = [{"source": "expert", "steps": 1}]
-    return Loop(FlywheelConfig.model_validate({"folder": folder, "env": env, "play": playing, "rounds": rounds}))
+    return FLYWHEEL.open(
+        FlywheelConfig.model_validate({"folder": folder, "env": env, "play": playing, "rounds": rounds})
+    )
 
 
 def questions(folder: Path, count: int) -> list[Task]:
@@ -49,11 +58,11 @@ def dying(folder: Path, deaths: int, **script: Any) -> str:
     return f"scripted:{folder / 'script.yaml'}"
 
 
-def attempts(loop: Loop, run: str = "run") -> list[Trajectory]:
+def attempts(loop: Loop[LineConfig], run: str = "run") -> list[Trajectory]:
     return Lake.open(loop.lake, mode="read").trajectories(run_id=run)
 
 
-def counting(loop: Loop, run: str = "run") -> dict[tuple[str, int], tuple[float | None, list[str]]]:
+def counting(loop: Loop[LineConfig], run: str = "run") -> dict[tuple[str, int], tuple[float | None, list[str]]]:
     """Score and words of the one attempt that counts at each place."""
     lake = Lake.open(loop.lake, mode="read")
     found: dict[tuple[str, int], tuple[float | None, list[str]]] = {}
@@ -69,9 +78,9 @@ def test_a_model_server_that_dies_in_a_stage_leaves_the_attempts_of_one_that_liv
     alone, struck = loop_in(tmp_path / "alone"), loop_in(tmp_path / "struck")
     model = dying(tmp_path / "policy", 0)
     tasks = questions(tmp_path, count)
-    play(alone, "run", tasks, {"model": model, "group": 2})
+    play(alone, STAGE, "run", tasks, {"model": model, "group": 2})
     dying(tmp_path / "policy", 1)
-    result = play(struck, "run", tasks, {"model": model, "group": 2})
+    result = play(struck, STAGE, "run", tasks, {"model": model, "group": 2})
     assert counting(struck) == counting(alone) and len(counting(alone)) == 2 * count
     gone = [each for each in attempts(struck) if each.superseded]
     assert gone and all(each.outcome.failure and each.outcome.failure.boundary is Boundary.MODEL for each in gone)
@@ -82,14 +91,14 @@ def test_a_server_that_dies_every_time_stops_the_stage_in_a_line_and_begun_again
     loop, tasks = loop_in(tmp_path / "loop"), questions(tmp_path, 16)
     model = dying(tmp_path / "policy", 99)
     with pytest.raises(UnreachableError, match=rf"run run: in {PARTS} parts.*attempts were lost \(model\.") as told:
-        play(loop, "run", tasks, {"model": model})
+        play(loop, STAGE, "run", tasks, {"model": model})
     assert "\n" not in str(told.value) and "begin the loop again" in str(told.value)
     assert told.value.code is Exit.UNREACHABLE
     assert "--retry-failed" not in str(told.value), "the advice is a loop's, not a rollout's"
     assert (tmp_path / "policy" / "deaths").read_text() == str(99 - PARTS)
     dying(tmp_path / "policy", 0)
     played = {each.id for each in attempts(loop) if each.outcome.failure is None}
-    play(loop, "run", tasks, {"model": model})
+    play(loop, STAGE, "run", tasks, {"model": model})
     assert {score for score, _ in counting(loop).values()} == {1.0} and len(counting(loop)) == 16
     assert played <= {each.id for each in attempts(loop) if not each.superseded}, "what had ended was not played again"
 
@@ -97,7 +106,7 @@ def test_a_server_that_dies_every_time_stops_the_stage_in_a_line_and_begun_again
 def test_what_the_policy_or_the_environment_did_itself_stays_what_it_is(tmp_path: Path) -> None:
     loop, tasks = loop_in(tmp_path / "loop"), questions(tmp_path, 4)
     full = {"when": {"last": "12 [+] 0"}, "fault": {"kind": "context_length"}}
-    play(loop, "run", tasks, {"model": dying(tmp_path / "policy", 0, rules=[full])})
+    play(loop, STAGE, "run", tasks, {"model": dying(tmp_path / "policy", 0, rules=[full])})
     broken = [each for each in attempts(loop) if each.outcome.failure]
     assert [(each.task_id, each.attempt, each.superseded) for each in broken] == [("sum/12", 0, False)]
 
@@ -108,7 +117,7 @@ def test_a_host_that_dies_more_often_than_a_run_forgives_is_played_again(tmp_pat
     env = f"{HERE / 'falling.py'}:Falling"
     loop = loop_in(tmp_path / "loop", env, pool=1, options={"deaths": str(deaths)})  # one after the other on one host
     tasks = [Task(id=f"falling/{name}", env=env, split="train") for name in ("fine", "raises")]
-    play(loop, "run", tasks, {"policy": "expert"})
+    play(loop, STAGE, "run", tasks, {"policy": "expert"})
     counted = {each.task_id: each for each in attempts(loop) if not each.superseded}
     assert counted["falling/fine"].outcome.success and counted["falling/fine"].attempt == 4
     failure = counted["falling/raises"].outcome.failure
@@ -120,10 +129,10 @@ def test_a_host_that_dies_more_often_than_a_run_forgives_is_played_again(tmp_pat
 def test_a_run_played_on_ray_is_the_one_played_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tasks, model = questions(tmp_path, 6), dying(tmp_path / "policy", 0)
     here = loop_in(tmp_path / "here")
-    play(here, "run", tasks, {"model": model, "group": 2})
+    play(here, STAGE, "run", tasks, {"model": model, "group": 2})
     with two_nodes(tmp_path / "log", monkeypatch) as cluster:
         there = loop_in(tmp_path / "there", on="ray", ray={"address": cluster.address})
-        play(there, "run", tasks, {"model": model, "group": 2})
+        play(there, STAGE, "run", tasks, {"model": model, "group": 2})
     assert counting(there) == counting(here) and len(counting(here)) == 12
 
 
@@ -178,14 +187,14 @@ def test_a_loop_whose_model_server_is_killed_decides_as_one_left_alone(
     process = begin(files["struck"])
     assert strike(process, struck, "measure", "sums.dev.sums-0", PARTS) == PARTS
     assert process.wait(timeout=300) != 0
-    last = Loop.read(struck).ledger.entries[-1]
+    last = read_loop(struck)[1].ledger.entries[-1]
     assert (last.stage, last.event) == ("measure", "failed") and f"in {PARTS} parts" in last.note
     process = begin(files["struck"])
     assert strike(process, struck, "round-1.measure", "sums.dev.sums-1", 1) == 1
     assert process.wait(timeout=600) == 0
 
-    one, other = (Loop.read(tmp_path / name) for name in ("alone", "struck"))
-    lines = [each.registry().line("sums") for each in (one, other)]
+    one, other = (read_loop(tmp_path / name)[1] for name in ("alone", "struck"))
+    lines = [registry(each).line("sums") for each in (one, other)]
     versions = [[(v.name, v.digest, v.parent, line.status(v)) for v in line.versions] for line in lines]
     assert versions[0] == versions[1] and len(versions[0]) >= 2
     assert one.given("round-1.judge") == other.given("round-1.judge")

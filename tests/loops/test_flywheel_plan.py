@@ -16,13 +16,15 @@ from pydantic import ValidationError
 
 from silva.errors import StoreError, UsageError
 from silva.loops.flywheel.config import FlywheelConfig
-from silva.loops.flywheel.flywheel import check
-from silva.loops.flywheel.ledger import FILE, Entry, StageLedger
-from silva.loops.flywheel.loop import Loop
-from silva.loops.flywheel.plan import before, stages
-from silva.loops.flywheel.report import head_of
-from silva.loops.flywheel.verdict import gain, judge, rates
-from silva.loops.flywheel.weights import playing, trained_from
+from silva.loops.flywheel.kind import FLYWHEEL
+from silva.loops.flywheel.plan import stages
+from silva.loops.kernel.kinds import read_loop
+from silva.loops.kernel.ledger import FILE, Entry, StageLedger
+from silva.loops.kernel.stage import before
+from silva.loops.kernel.turn import check
+from silva.loops.line.head import head_of, head_so_far, registry
+from silva.loops.line.verdict import gain, judge, rates
+from silva.loops.line.weights import playing, trained_from
 from silva.rollout import RolloutConfig
 from silva.tree import Boundary, Failure, Outcome, Status, Trajectory
 
@@ -125,68 +127,68 @@ def test_a_ledger_damaged_in_the_middle_is_refused_with_its_line(tmp_path: Path)
 
 
 def test_a_folder_of_another_configuration_is_refused(tmp_path: Path) -> None:
-    loop = Loop(config(tmp_path))
+    loop = FLYWHEEL.open(config(tmp_path))
     loop.keep_config()
     loop.ledger.append(entry("base", inputs=loop.plan[0].inputs, outputs={"version": "flywheel-0"}))
-    check(Loop(config(tmp_path)))
+    check(FLYWHEEL.open(config(tmp_path)))
     with pytest.raises(UsageError, match="stage base was of another configuration"):
-        check(Loop(config(tmp_path, seed=3)))
+        check(FLYWHEEL.open(config(tmp_path, seed=3)))
 
 
 def test_another_lake_is_refused_and_a_folder_that_moved_with_its_own_is_not(tmp_path: Path) -> None:
-    loop = Loop(config(tmp_path / "here"))
+    loop = FLYWHEEL.open(config(tmp_path / "here"))
     loop.folder.mkdir()
     loop.keep_config()
     loop.ledger.append(entry("base", inputs=loop.plan[0].inputs, outputs={"version": "flywheel-0"}))
     with pytest.raises(UsageError, match=r"what it has made is in lake .*here/lake, not in elsewhere"):
-        check(Loop(config(tmp_path / "here", lake="elsewhere")))
+        check(FLYWHEEL.open(config(tmp_path / "here", lake="elsewhere")))
     loop.folder.rename(tmp_path / "there")
-    check(Loop(config(tmp_path / "there")))
+    check(FLYWHEEL.open(config(tmp_path / "there")))
 
 
 def test_a_folder_with_other_things_is_refused_and_left_alone(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(UsageError, match=r"holds thesis\.txt and no loop"):
-        check(Loop(config(tmp_path)))
+        check(FLYWHEEL.open(config(tmp_path)))
     with pytest.raises(UsageError, match="holds no loop"):
-        Loop.read(tmp_path)
+        read_loop(tmp_path)[1]
     assert [each.name for each in tmp_path.iterdir()] == ["thesis.txt"]
 
 
 def test_the_head_is_the_last_one_promoted_before_a_stage(tmp_path: Path) -> None:
-    loop = Loop(config(tmp_path, rounds=[SFT, GRPO, GRPO]))
+    loop = FLYWHEEL.open(config(tmp_path, rounds=[SFT, GRPO, GRPO]))
     loop.ledger.append(entry("base", outputs={"version": "flywheel-0"}))
     loop.ledger.append(entry("round-1.judge", outputs={"promoted": True, "candidate": "flywheel-1"}))
     loop.ledger.append(entry("round-2.judge", outputs={"promoted": False, "candidate": "flywheel-2"}))
     by_name = {stage.name: stage for stage in loop.plan}
-    assert loop.head(by_name["round-1.train"]) == "flywheel-0"
-    assert loop.head(by_name["round-2.judge"]) == "flywheel-1"
-    assert loop.head(by_name["round-3.rollout"]) == "flywheel-1"
-    assert loop.head(by_name["prove-after-3"]) == "flywheel-1"
+    assert head_of(loop, by_name["round-1.train"]) == "flywheel-0"
+    assert head_of(loop, by_name["round-2.judge"]) == "flywheel-1"
+    assert head_of(loop, by_name["round-3.rollout"]) == "flywheel-1"
+    assert head_of(loop, by_name["prove-after-3"]) == "flywheel-1"
 
 
 def test_rounds_added_after_a_proof_that_rolled_back_start_from_the_base(tmp_path: Path) -> None:
-    loop = Loop(config(tmp_path, rounds=[SFT]))
-    assert head_of(loop) == ""
+    loop = FLYWHEEL.open(config(tmp_path, rounds=[SFT]))
+    assert head_so_far(loop) == ""
     loop.ledger.append(entry("base", outputs={"version": "flywheel-0"}))
     loop.ledger.append(entry("round-1.judge", outputs={"promoted": True, "candidate": "flywheel-1"}))
     assert head_of(loop) == "flywheel-1"
     loop.ledger.append(entry("prove-after-1", outputs={"rolled_back": True, "base": "flywheel-0"}))
-    longer = Loop(config(tmp_path, rounds=[SFT, GRPO]))
+    longer = FLYWHEEL.open(config(tmp_path, rounds=[SFT, GRPO]))
     by_name = {stage.name: stage for stage in longer.plan}
-    assert longer.head(by_name["round-2.rollout"]) == longer.head(by_name["round-2.judge"]) == "flywheel-0"
+    assert head_of(longer, by_name["round-2.rollout"]) == head_of(longer, by_name["round-2.judge"]) == "flywheel-0"
     assert head_of(loop) == head_of(longer) == "flywheel-0"
     longer.ledger.append(entry("round-2.judge", outputs={"promoted": True, "candidate": "flywheel-2"}))
-    assert head_of(longer) == longer.head(by_name["prove-after-2"]) == "flywheel-2"
+    assert head_of(longer) == head_of(longer, by_name["prove-after-2"]) == "flywheel-2"
 
 
 def test_training_goes_on_from_the_registrys_copy_of_an_adapter_beside_what_plays(tmp_path: Path) -> None:
     base = base_weights_folder(tmp_path / "small")
     (tmp_path / "named").symlink_to(base, target_is_directory=True)
-    loop = Loop(config(tmp_path / "loop", policy={"base": str(tmp_path / "named"), "method": "lora"}))
-    registry = loop.registry()
-    registry.begin("flywheel", base)
-    version = registry.register("flywheel", adapter_folder(tmp_path / "trained"))
+    loop = FLYWHEEL.open(config(tmp_path / "loop", policy={"base": str(tmp_path / "named"), "method": "lora"}))
+    kept = registry(loop)
+    kept.begin("flywheel", base)
+    version = kept.register("flywheel", adapter_folder(tmp_path / "trained"))
     played = playing(loop, version.name)
     policy = trained_from(loop, version.name)
     assert policy.start is not None and Path(policy.weights).name == "small"
@@ -236,7 +238,7 @@ def test_of_several_attempts_at_one_place_the_last_counts() -> None:
 
 
 def test_the_longest_name_of_a_line_leaves_names_for_its_runs(tmp_path: Path) -> None:
-    loop = Loop(config(tmp_path, line="l" * 45))
+    loop = FLYWHEEL.open(config(tmp_path, line="l" * 45))
     longest = f"{loop.config.line}.test.{loop.config.line}-999"
     for run in (longest, *map(loop.run_name, loop.plan)):
         assert RolloutConfig.model_validate({"run": run, "env": "babyai", "policy": "expert"}).run == run

@@ -13,7 +13,8 @@ import pytest
 import yaml
 from small_flywheel import configuration, sums
 
-from silva.loops.flywheel.loop import Loop
+from silva.loops.kernel.kinds import read_loop
+from silva.loops.line.head import registry
 
 pytestmark = pytest.mark.slow
 
@@ -41,11 +42,11 @@ def test_a_killed_loop_goes_on_to_its_report_with_one_version_a_round(
         os.kill(process.pid, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
     assert begin(config).wait(timeout=600) == 0
-    loop = Loop.read(folder)
+    loop = read_loop(folder)[1]
     over = loop.ledger.over()
     assert set(over) == {stage.name for stage in loop.plan}
     assert [entry.stage for entry in loop.ledger.entries if entry.event == "begun"].count("survey") == 2
-    line = loop.registry().line("sums")
+    line = registry(loop).line("sums")
     keys = [version.key for version in line.versions[1:]]
     assert len(keys) == len(set(keys)) >= 1
     judged = loop.given("round-1.judge")
@@ -57,4 +58,4 @@ def test_a_killed_loop_goes_on_to_its_report_with_one_version_a_round(
     assert "<script" not in page and "sums-1" in page and "<svg" in page
     again = begin(config)
     assert again.wait(timeout=60) == 0
-    assert len(Loop.read(folder).ledger.entries) == len(loop.ledger.entries)
+    assert len(read_loop(folder)[1].ledger.entries) == len(loop.ledger.entries)

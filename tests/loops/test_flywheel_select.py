@@ -14,21 +14,24 @@ from pydantic import ValidationError
 from silva.errors import UsageError
 from silva.loops.apollo.config import ApolloConfig
 from silva.loops.flywheel.config import FlywheelConfig
-from silva.loops.flywheel.ledger import Entry
-from silva.loops.flywheel.loop import Loop
+from silva.loops.flywheel.kind import FLYWHEEL
 from silva.loops.flywheel.plan import stages
-from silva.loops.flywheel.report import write
-from silva.loops.flywheel.stages import Nothing, run
+from silva.loops.kernel.ledger import Entry
+from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.stage import Nothing
+from silva.loops.line.config import LineConfig
+from silva.loops.line.head import registry
+from silva.loops.line.report import write
 from silva.train.sample import Sample
 from silva.train.sample_file import read_samples
 
 ROUNDS: list[dict[str, Any]] = [{"source": "expert", "steps": 1}]
 
 
-def chains(folder: Path, context: int | None = None) -> Loop:
+def chains(folder: Path, context: int | None = None) -> Loop[LineConfig]:
     """A loop over sums of several turns."""
     policy = {"base": "tiny", "method": "full", "tiny_tasks": 10, "shape": {"width": 64, "inner": 128, "layers": 2}}
-    return Loop(
+    return FLYWHEEL.open(
         FlywheelConfig.model_validate(
             {
                 "folder": folder,
@@ -42,14 +45,14 @@ def chains(folder: Path, context: int | None = None) -> Loop:
     )
 
 
-def note(loop: Loop, stage: str, outputs: dict[str, Any]) -> None:
+def note(loop: Loop[LineConfig], stage: str, outputs: dict[str, Any]) -> None:
     inputs = next((each.inputs for each in loop.plan if each.name == stage), "")
     loop.ledger.append(Entry(stage=stage, event="ended", inputs=inputs, at=1.0, seconds=1.0, outputs=outputs))
 
 
-def selected(loop: Loop) -> tuple[dict[str, Any], list[Sample]]:
+def selected(loop: Loop[LineConfig]) -> tuple[dict[str, Any], list[Sample]]:
     stage = next(each for each in loop.plan if each.kind == "select")
-    outputs = run(loop, stage)
+    outputs = FLYWHEEL.run(loop, stage)
     return outputs, list(read_samples(loop.folder / str(outputs["file"])))
 
 
@@ -58,7 +61,7 @@ def test_samples_longer_than_the_policys_context_are_cut_behind_an_action_and_to
 ) -> None:
     loop = chains(tmp_path / "loop")
     for stage in loop.plan[:3]:
-        note(loop, stage.name, run(loop, stage))
+        note(loop, stage.name, FLYWHEEL.run(loop, stage))
     outputs, whole = selected(loop)
     assert (outputs["truncated"], outputs["dropped"]) == (0, 0) and "left out or cut" not in capsys.readouterr().err
     lengths = sorted(len(sample) for sample in whole)
@@ -80,7 +83,7 @@ def test_samples_longer_than_the_policys_context_are_cut_behind_an_action_and_to
         assert len(sample) in (len(before), sample.actions[-1].stop)
 
     note(short, "round-1.select", outputs)
-    assert f"<small>{longer} truncated</small>" in write(short).read_text(encoding="utf-8")
+    assert f"<small>{longer} truncated</small>" in write(short, "flywheel").read_text(encoding="utf-8")
 
     firsts = sorted(sample.actions[0].stop for sample in whole)
     few = chains(tmp_path / "loop", context=firsts[0])
@@ -93,19 +96,19 @@ def test_samples_longer_than_the_policys_context_are_cut_behind_an_action_and_to
 
 
 def test_nobody_is_promoted_over_a_version_that_others_promoted(tmp_path: Path) -> None:
-    loop = Loop(FlywheelConfig.model_validate({"folder": tmp_path, "env": "arithmetic", "rounds": ROUNDS}))
-    registry = loop.registry()
-    registry.begin("flywheel", base_weights_folder(tmp_path / "small"))
-    ours, theirs = (registry.register("flywheel", adapter_folder(tmp_path / f"made-{n}", seed=n)) for n in (1, 2))
-    base = registry.line("flywheel").versions[0]
-    registry.promote(theirs.name, by="somebody else")
+    loop = FLYWHEEL.open(FlywheelConfig.model_validate({"folder": tmp_path, "env": "arithmetic", "rounds": ROUNDS}))
+    kept = registry(loop)
+    kept.begin("flywheel", base_weights_folder(tmp_path / "small"))
+    ours, theirs = (kept.register("flywheel", adapter_folder(tmp_path / f"made-{n}", seed=n)) for n in (1, 2))
+    base = kept.line("flywheel").versions[0]
+    kept.promote(theirs.name, by="somebody else")
     note(loop, "base", {"version": base.name})
     note(loop, "round-1.register", {"version": ours.name})
     stage = next(each for each in loop.plan if each.kind == "judge")
     with pytest.raises(UsageError, match=f"line flywheel: {theirs.name} was promoted by others") as told:
-        run(loop, stage)
+        FLYWHEEL.run(loop, stage)
     assert base.name in str(told.value) and "\n" not in str(told.value)
-    line = registry.line("flywheel")
+    line = kept.line("flywheel")
     assert line.versions[line.head].name == theirs.name and line.status(ours) == "candidate"
 
 
@@ -116,14 +119,14 @@ def test_a_key_and_parameters_that_later_stages_read_are_refused_by_the_first(tm
     pytest.importorskip("torch")
     bad = {"source": "policy", "steps": 1, "algorithm": {"name": "grpo", "parameters": {"klip": 3}}}
     values: dict[str, Any] = {"folder": tmp_path, "env": "arithmetic", "rounds": [*ROUNDS, bad]}
-    loop = Loop(FlywheelConfig.model_validate(values))
+    loop = FLYWHEEL.open(FlywheelConfig.model_validate(values))
     first = {each.kind: each for each in reversed(loop.plan)}
     for kind in ("base", "rollout"):  # the latter where the round was added to a loop that had ended
         with pytest.raises(UsageError, match="round 2: algorithm grpo: klip"):
-            run(loop, first[kind])
-    loop = Loop(FlywheelConfig.model_validate({**values, "rounds": ROUNDS, "tasks": {"key": "anything"}}))
+            FLYWHEEL.run(loop, first[kind])
+    loop = FLYWHEEL.open(FlywheelConfig.model_validate({**values, "rounds": ROUNDS, "tasks": {"key": "anything"}}))
     with pytest.raises(UsageError, match="key 'anything' is not known"):
-        run(loop, loop.plan[0])
+        FLYWHEEL.run(loop, loop.plan[0])
     assert not any(tmp_path.iterdir())
 
 

@@ -4,8 +4,7 @@
     round:  rollout, guided ─▶ mask ─▶ select (rows) ─▶ train ─▶ register ─▶ measure ─▶ judge
     prove (base and head on `test`) ─▶ report
 
-The loop is a flywheel (`silva.loops.flywheel`: folder, ledger, workers, verdicts are its) in which people, or a
-scripted person, speak to the agents while they play, rules and perhaps a model judge mask what is not worth learning,
-and what is trained on are rows of kept actions and of summaries. The paper's ablations are switches: `guidance: false`
-and `masking: false`.
+The loop grows a line (`silva.loops.line`). People, or a scripted person, speak to the agents while they play; rules and
+perhaps a model judge mask what is not worth learning; what is trained on are rows of kept actions and of summaries. The
+paper's ablations are switches: `guidance: false` and `masking: false`.
 """

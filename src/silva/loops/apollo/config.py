@@ -1,4 +1,4 @@
-"""What an APOLLO loop is asked to do, typed. What it shares with the flywheel stands there; every default is here."""
+"""What an APOLLO loop is asked to do, typed. What it shares with other loops stands in `silva.loops.line.config`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from silva.curate.mask.kinds import Kinds
 from silva.curate.mask.rules import NAMES
 from silva.errors import UsageError
 from silva.loops.apollo.script import ScriptedRules, read_script
-from silva.loops.flywheel.config import FlywheelConfig, RoundConfig, Section
+from silva.loops.kernel.config import Section
+from silva.loops.line.config import LineConfig, RoundConfig
 from silva.rollout.config import SummaryConfig
 from silva.train.config import AlgorithmConfig
 
@@ -56,7 +57,7 @@ class ApolloRound(RoundConfig):
         return self
 
 
-class ApolloConfig(FlywheelConfig):
+class ApolloConfig(LineConfig):
     """One APOLLO loop. `guidance` and `masking` are the paper's ablations. `person` is a scripted person, as it stands
     or a file of it; without one people may speak, with `silva guide`, to the runs named LINE.round-N.rollout.
     `training: false` stops at the rows."""
@@ -70,7 +71,11 @@ class ApolloConfig(FlywheelConfig):
     summary: SummaryConfig = SummaryConfig()
     copies: CopiesConfig = CopiesConfig()
     training: bool = True
-    rounds: tuple[ApolloRound, ...] = Field(min_length=1)  # pyright: ignore[reportIncompatibleVariableOverride]
+    rounds: tuple[ApolloRound, ...] = Field(min_length=1)
+
+    def playing(self) -> dict[str, object]:
+        """Summaries are made wherever its policy plays."""
+        return {"summary": self.summary.model_dump(mode="json")}
 
     @field_validator("person", mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""The loop's page: the flywheel's, with what people said and what was masked in each round."""
+"""The loop's page: every line's, with what people said and what was masked in each round."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ from typing import Any
 
 from silva.guide.mailbox import Mailbox
 from silva.guide.mailroom import folder_of
-from silva.loops.apollo.apollo import ApolloLoop
-from silva.loops.flywheel import report
+from silva.loops.apollo.config import ApolloConfig
+from silva.loops.kernel.loop import Loop
+from silva.loops.line import report
 
 SHOWN = 200
 """Words of a round that the page shows."""
 
 
-def write(loop: ApolloLoop) -> Path:
+def write(loop: Loop[ApolloConfig]) -> Path:
     """Write the report of a loop as far as it has come; return its file.
 
     Raises:
         UsageError: the file cannot be written.
         StoreError: the lake or a mailbox cannot be read.
     """
-    return report.write(loop, "APOLLO", [_round(loop, number) for number in range(1, len(loop.config.rounds) + 1)])
+    guided = [_round(loop, number) for number in range(1, len(loop.config.rounds) + 1)]
+    more = report.Section(package="silva.loops.apollo", template="guided.html.j2", values={"guided": guided})
+    return report.write(loop, "APOLLO", [more])
 
 
-def _round(loop: ApolloLoop, number: int) -> dict[str, Any]:
+def _round(loop: Loop[ApolloConfig], number: int) -> dict[str, Any]:
     played = loop.outputs(f"round-{number}.rollout") or {}
     masked = loop.outputs(f"round-{number}.mask") or {}
     rows = loop.outputs(f"round-{number}.select") or {}
@@ -47,7 +50,7 @@ def _round(loop: ApolloLoop, number: int) -> dict[str, Any]:
     }
 
 
-def _guidance(loop: ApolloLoop, number: int) -> str:
+def _guidance(loop: Loop[ApolloConfig], number: int) -> str:
     if loop.config.rounds[number - 1].source == "expert":
         return "the expert's turns"
     if not loop.config.guidance:
@@ -55,7 +58,7 @@ def _guidance(loop: ApolloLoop, number: int) -> str:
     return loop.config.person.by if loop.config.person is not None else "people"
 
 
-def _said(loop: ApolloLoop, run: str) -> list[dict[str, Any]]:
+def _said(loop: Loop[ApolloConfig], run: str) -> list[dict[str, Any]]:
     words = Mailbox(folder_of(loop.lake), run).read()[:SHOWN]
     return [
         {

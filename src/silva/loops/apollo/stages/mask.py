@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 
 from silva.curate.mask.masking import mask
-from silva.loops.apollo.apollo import ApolloLoop
-from silva.loops.apollo.stages import source_run
-from silva.loops.flywheel.plan import Stage
+from silva.loops.apollo.config import ApolloConfig
+from silva.loops.apollo.rows_of import source_run
+from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.stage import Stage
 from silva.tree import Json
 
 
-def run(loop: ApolloLoop, stage: Stage) -> Json:
+def run(loop: Loop[ApolloConfig], stage: Stage) -> Json:
     """Judge the round's run. What a judge leaves unjudged is counted, and kept.
 
     Raises:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from silva.loops.apollo.apollo import ApolloLoop
+from silva.loops.apollo.config import ApolloConfig
 from silva.loops.apollo.report import write
-from silva.loops.flywheel.plan import Stage
+from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.stage import Stage
 from silva.tree import Json
 
 
-def run(loop: ApolloLoop, stage: Stage) -> Json:
+def run(loop: Loop[ApolloConfig], stage: Stage) -> Json:
     """Write the page.
 
     Raises:

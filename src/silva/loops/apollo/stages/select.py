@@ -8,13 +8,14 @@ from dataclasses import replace
 import numpy as np
 
 from silva.lake import Lake
-from silva.loops.apollo.apollo import ApolloLoop
-from silva.loops.apollo.stages import source_run
-from silva.loops.flywheel.plan import Stage
-from silva.loops.flywheel.stages import Nothing
-from silva.loops.flywheel.stages.play import drawn
-from silva.loops.flywheel.stages.select import FILE, content, tell
-from silva.loops.flywheel.weights import context
+from silva.loops.apollo.config import ApolloConfig
+from silva.loops.apollo.rows_of import source_run
+from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.stage import Nothing, Stage
+from silva.loops.line.head import part_file
+from silva.loops.line.play import drawn
+from silva.loops.line.selected import FILE, content, tell
+from silva.loops.line.weights import context
 from silva.train.data.dataset import read_dataset
 from silva.train.row_file import write_rows
 from silva.train.rows import Copies, Rows, read_rows
@@ -26,7 +27,7 @@ READABLE = "rows.jsonl"
 """The rows to be read, each once, with what was said of them."""
 
 
-def run(loop: ApolloLoop, stage: Stage) -> Json:
+def run(loop: Loop[ApolloConfig], stage: Stage) -> Json:
     """Make the rows; write them as samples, and to be read.
 
     Raises:
@@ -36,7 +37,7 @@ def run(loop: ApolloLoop, stage: Stage) -> Json:
     config = loop.config
     settings = config.rounds[stage.round - 1]
     name = source_run(loop, stage)
-    train = {entry.task_id for entry in read_dataset(loop.part_file("train")).entries}
+    train = {entry.task_id for entry in read_dataset(part_file(loop, "train")).entries}
     least = settings.select.least_reward
     with Lake.open(loop.lake, mode="read") as lake:
         attempts = [each for each in lake.trajectories(run_id=name) if each.task_id in train]

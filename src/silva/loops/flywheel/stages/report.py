@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from silva.loops.flywheel.loop import Loop
-from silva.loops.flywheel.plan import Stage
-from silva.loops.flywheel.report import write
+from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.stage import Stage
+from silva.loops.line.config import LineConfig
+from silva.loops.line.report import write
 from silva.tree import Json
 
 
-def run(loop: Loop, stage: Stage) -> Json:
+def run(loop: Loop[LineConfig], stage: Stage) -> Json:
     """Write the page.
 
     Raises:
         UsageError: it cannot be written.
     """
-    return {"file": str(write(loop).relative_to(loop.folder))}
+    return {"file": str(write(loop, "flywheel").relative_to(loop.folder))}

@@ -6,28 +6,27 @@ run ─▶ samples ─▶ cut to what the policy reads ─▶ by reward, by grou
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections import defaultdict
 
 from silva.lake import Lake
-from silva.loops.flywheel.loop import Loop
-from silva.loops.flywheel.plan import Stage
-from silva.loops.flywheel.stages import Nothing
-from silva.loops.flywheel.stages.play import drawn
-from silva.loops.flywheel.weights import context, with_logprobs
+from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.stage import Nothing, Stage
+from silva.loops.line.config import LineConfig
+from silva.loops.line.head import part_file
+from silva.loops.line.play import drawn
+from silva.loops.line.selected import FILE, content, tell
+from silva.loops.line.weights import context, with_logprobs
 from silva.train.algorithms.advantages import alike
 from silva.train.data.dataset import read_dataset
 from silva.train.lake_samples import collect
 from silva.train.sample import Sample
 from silva.train.sample_file import write_samples
 from silva.train.stretch import Reading
-from silva.train.truncation import Fitted, fit
+from silva.train.truncation import fit
 from silva.tree import Json
 
-FILE = "selected.samples"
 
-
-def run(loop: Loop, stage: Stage) -> Json:
+def run(loop: Loop[LineConfig], stage: Stage) -> Json:
     """Select; write the samples.
 
     Raises:
@@ -88,25 +87,9 @@ def run(loop: Loop, stage: Stage) -> Json:
     }
 
 
-def tell(stage: Stage, fitted: Fitted, limit: int) -> None:
-    """Say in the loop's words how many samples were too long, where any was."""
-    if fitted.truncated or fitted.dropped:
-        told = f"left out or cut, longer than the {limit} ids the policy reads: "
-        sys.stderr.write(f"{stage.name}: {told}{fitted.truncated} truncated, {fitted.dropped} dropped\n")
-
-
-def content(samples: list[Sample]) -> str:
-    """A digest of what is trained on: ids, loss and rewards, whatever the numbers' last bits are."""
-    known = hashlib.sha256()
-    for sample in samples:
-        known.update(f"{sample.task_id} {sample.index} {sample.segment} {sample.reward:g}\n".encode())
-        known.update(sample.ids.tobytes() + sample.mask.tobytes())
-    return known.hexdigest()[:32]
-
-
-def _of_run(loop: Loop, run: str, expert: bool) -> list[Sample]:
+def _of_run(loop: Loop[LineConfig], run: str, expert: bool) -> list[Sample]:
     """The samples of a run's tasks of `train`. The expert's have no log-probabilities, and need none."""
-    train = {entry.task_id for entry in read_dataset(loop.part_file("train")).entries}
+    train = {entry.task_id for entry in read_dataset(part_file(loop, "train")).entries}
     lake = Lake.open(loop.lake, mode="read")
     attempts = [each for each in lake.trajectories(run_id=run) if each.task_id in train]
     return list(collect(lake, attempts, Reading(logprobs="optional" if expert else "required")).samples)

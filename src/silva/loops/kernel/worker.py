@@ -1,4 +1,4 @@
-"""A stage's process: `python -m silva.loops.flywheel.worker FOLDER STAGE`.
+"""A stage's process: `python -m silva.loops.kernel.worker FOLDER STAGE`.
 
     lock (an earlier worker may still be dying) ─▶ run the stage ─▶ results/STAGE.json, whole and durable ─▶ exit 0
 
@@ -12,44 +12,29 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from silva.errors import Exit, SilvaError, StoreError
-from silva.loops.flywheel.loop import Loop
-from silva.loops.flywheel.plan import Stage
-from silva.loops.flywheel.stages import Nothing, run
+from silva.loops.kernel.kinds import read_loop
+from silva.loops.kernel.stage import Nothing
 from silva.models.child import stop_with_parent
-from silva.tree import Json
 
 LOCK = ".worker.lock"
 LOCK_SECONDS = 60.0
 """How long an earlier worker may take to be gone."""
 
 
-def main(
-    folder: str,
-    name: str,
-    read: Callable[[Path], Loop] = Loop.read,
-    work: Callable[[Loop, Stage], Json] = run,
-) -> int:
-    """Run the stage `name` of the loop in `folder`; return the exit code.
-
-    Args:
-        folder: the loop's.
-        name: the stage's.
-        read: gives the loop, where it is of another kind.
-        work: runs a stage of it.
-    """
+def main(folder: str, name: str) -> int:
+    """Run the stage `name` of the loop in `folder`; return the exit code."""
     stop_with_parent(lambda: os.kill(os.getpid(), signal.SIGKILL))
     try:
         with FileLock(Path(folder) / LOCK).acquire(timeout=LOCK_SECONDS):
-            loop = read(Path(folder))
+            kind, loop = read_loop(Path(folder))
             stage = next(each for each in loop.plan if each.name == name)
             if loop.result(stage) is None:
-                loop.keep_result(stage, work(loop, stage))
+                loop.keep_result(stage, kind.run(loop, stage))
     except Timeout:
         error = StoreError(f"loop {folder}: another process runs a stage of it; wait for it, or end it")
         return _say(error=str(error), code=int(error.code))

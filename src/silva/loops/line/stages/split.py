@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from silva.errors import UsageError
 from silva.lake import Lake
-from silva.loops.flywheel.loop import Loop
-from silva.loops.flywheel.plan import Stage
+from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.stage import Stage
+from silva.loops.line.config import LineConfig
+from silva.loops.line.head import part_file
 from silva.train.data.dataset import DataSet, write_datasets
 from silva.train.data.entries import read_entries
 from silva.train.data.leak import leaks
@@ -13,7 +15,7 @@ from silva.train.data.split import split
 from silva.tree import Json
 
 
-def run(loop: Loop, stage: Stage) -> Json:
+def run(loop: Loop[LineConfig], stage: Stage) -> Json:
     """Split; write a data set of the expert's attempts for each part.
 
     Raises:
@@ -27,8 +29,8 @@ def run(loop: Loop, stage: Stage) -> Json:
     found = leaks(made)
     if found:
         raise UsageError(f"tasks.key {wanted.key}: {found[0]} ({len(found)} leaks); split with key: question")
-    how = f"flywheel {loop.config.line} key={wanted.key} seed={loop.config.seed}"
-    sets = {loop.part_file(name): DataSet(part=name, entries=each.entries, made=how) for name, each in made.items()}
+    how = f"{loop.config.loop} {loop.config.line} key={wanted.key} seed={loop.config.seed}"
+    sets = {part_file(loop, name): DataSet(part=name, entries=each.entries, made=how) for name, each in made.items()}
     write_datasets(sets, replace=True)
     ceiling = {name: _rate(each) for name, each in made.items()}
     return {"tasks": {name: len(each.entries) for name, each in made.items()}, "expert": ceiling}

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from silva.lake import Lake
-from silva.loops.flywheel.loop import Loop
-from silva.loops.flywheel.plan import Stage, seed_of
-from silva.loops.flywheel.stages.play import drawn, play, tasks_named, told
-from silva.loops.flywheel.verdict import Verdict, judge
-from silva.loops.flywheel.weights import playing
+from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.stage import Stage, seed_of
+from silva.loops.line.config import LineConfig
+from silva.loops.line.head import part_file
+from silva.loops.line.play import drawn, play, tasks_named, told
+from silva.loops.line.verdict import Verdict, judge
+from silva.loops.line.weights import playing
 from silva.train.data.dataset import read_dataset
 from silva.tree import Json
 
 
-def run(loop: Loop, stage: Stage) -> Json:
+def run(loop: Loop[LineConfig], stage: Stage) -> Json:
     """Measure the base (round 0), or the round's candidate, on `dev`."""
     version = str(loop.given(f"round-{stage.round}.register" if stage.round else "base")["version"])
-    return measure(loop, version, "dev")
+    return measure(loop, stage, version, "dev")
 
 
-def measure(loop: Loop, version: str, part: str) -> Json:
+def measure(loop: Loop[LineConfig], stage: Stage, version: str, part: str) -> Json:
     """Play a part with a version.
 
     Raises:
@@ -26,7 +28,7 @@ def measure(loop: Loop, version: str, part: str) -> Json:
     """
     settings = loop.config.measure
     seed = seed_of(loop.config.seed, f"measure.{part}")
-    entries = read_dataset(loop.part_file(part)).entries
+    entries = read_dataset(part_file(loop, part)).entries
     ids = drawn([entry.task_id for entry in entries], settings.dev if part == "dev" else settings.test, seed)
     run = f"{loop.config.line}.{part}.{version}"
     more = {
@@ -35,10 +37,10 @@ def measure(loop: Loop, version: str, part: str) -> Json:
         "seed": seed,
         "sampling": {"temperature": settings.temperature},
     }
-    return {"run": run, "version": version, "part": part, **told(play(loop, run, tasks_named(loop, ids), more))}
+    return {"run": run, "version": version, "part": part, **told(play(loop, stage, run, tasks_named(loop, ids), more))}
 
 
-def compared(loop: Loop, left: str, right: str, part: str) -> Verdict:
+def compared(loop: Loop[LineConfig], left: str, right: str, part: str) -> Verdict:
     """Two versions that were both measured on a part."""
     lake = Lake.open(loop.lake, mode="read")
     one, other = (lake.trajectories(run_id=f"{loop.config.line}.{part}.{version}") for version in (left, right))

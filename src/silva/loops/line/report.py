@@ -1,4 +1,4 @@
-"""The loop's report: one HTML file that opens offline and holds no script, in the manner of `silva.report`.
+"""The report of a line's loop: one HTML file that opens offline and holds no script, in the manner of `silva.report`.
 
 ledger, curves, lake ─▶ rounds, versions, timeline, curves, tasks repaired and broken side by side ─▶ report.html
 """
@@ -14,9 +14,11 @@ import msgspec
 
 from silva import __version__
 from silva.lake import Lake
-from silva.loops.flywheel import charts
-from silva.loops.flywheel.loop import REPORT, Loop
-from silva.loops.flywheel.verdict import Verdict, rates
+from silva.loops.kernel.loop import REPORT, Loop
+from silva.loops.line import charts
+from silva.loops.line.config import LineConfig
+from silva.loops.line.head import head_so_far
+from silva.loops.line.verdict import Verdict, judge, rates
 from silva.report import charts as places
 from silva.report import wording
 from silva.report.conversation import Story, story
@@ -26,6 +28,14 @@ from silva.tree import Record, Trajectory
 
 SHOWN = 3
 """Tasks repaired, and tasks broken, that the page shows turn by turn."""
+
+
+class Section(Record, frozen=True, kw_only=True):
+    """What a kind of loop adds to the page: a `template` of its `package`, and the `values` it reads."""
+
+    package: str
+    template: str
+    values: dict[str, Any]
 
 
 class Changed(Record, frozen=True, kw_only=True):
@@ -38,13 +48,13 @@ class Changed(Record, frozen=True, kw_only=True):
     right: Story
 
 
-def write(loop: Loop, brand: str = "flywheel", guided: Sequence[Mapping[str, Any]] = ()) -> Path:
+def write(loop: Loop[LineConfig], brand: str, sections: Sequence[Section] = ()) -> Path:
     """Write the report of a loop as far as it has come; return its file.
 
     Args:
         loop: whose.
         brand: what kind of loop it is called.
-        guided: for each round what people said and what was masked (`silva.loops.apollo.report`).
+        sections: what the kind adds to the page.
 
     Raises:
         UsageError: the file cannot be written.
@@ -52,10 +62,9 @@ def write(loop: Loop, brand: str = "flywheel", guided: Sequence[Mapping[str, Any
     """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
+    packages = dict.fromkeys(["silva.loops.line", "silva.report", *(each.package for each in sections)])
     environment = Environment(
-        loader=ChoiceLoader(
-            [PackageLoader("silva.loops.flywheel", "templates"), PackageLoader("silva.report", "templates")]
-        ),
+        loader=ChoiceLoader([PackageLoader(package, "templates") for package in packages]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -68,12 +77,13 @@ def write(loop: Loop, brand: str = "flywheel", guided: Sequence[Mapping[str, Any
         seconds=wording.seconds,
         moment=wording.moment,
     )
-    base, head = _base(loop), head_of(loop)
+    base, head = _base(loop), head_so_far(loop)
     verdict, repaired, broken = _changed(loop, base, head)
-    page = environment.get_template("flywheel.html.j2").render(
+    page = environment.get_template("line.html.j2").render(
         line=loop.config.line,
         brand=brand,
-        guided=guided,
+        sections=[each.template for each in sections],
+        **{name: value for each in sections for name, value in each.values.items()},
         env=loop.config.env,
         base=base,
         head=head,
@@ -103,28 +113,23 @@ def write(loop: Loop, brand: str = "flywheel", guided: Sequence[Mapping[str, Any
     return file
 
 
-def head_of(loop: Loop) -> str:
-    """The version the loop has come to, from its ledger; "" before there is one."""
-    return loop.head() if _base(loop) else ""
-
-
-def _base(loop: Loop) -> str:
+def _base(loop: Loop[LineConfig]) -> str:
     return str((loop.outputs("base") or {}).get("version", ""))
 
 
-def _measured(loop: Loop) -> list[tuple[str, Mapping[str, Any]]]:
+def _measured(loop: Loop[LineConfig]) -> list[tuple[str, Mapping[str, Any]]]:
     """Each version with what it got on `dev`, in order."""
     stages = [loop.outputs(stage.name) for stage in loop.plan if stage.kind == "measure"]
     return [(str(found["version"]), found) for found in stages if found is not None]
 
 
-def _played(loop: Loop) -> list[tuple[str, Mapping[str, Any]]]:
+def _played(loop: Loop[LineConfig]) -> list[tuple[str, Mapping[str, Any]]]:
     """Each round with what was earned while its data was made."""
     found = [(f"round {s.round}", loop.outputs(s.name)) for s in loop.plan if s.kind == "rollout"]
     return [(name, outputs) for name, outputs in found if outputs is not None]
 
 
-def _rounds(loop: Loop) -> list[dict[str, Any]]:
+def _rounds(loop: Loop[LineConfig]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     for number, settings in enumerate(loop.config.rounds, start=1):
         given = {kind: loop.outputs(f"round-{number}.{kind}") for kind in ("select", "train", "register", "judge")}
@@ -151,7 +156,7 @@ def _too_long(selected: Mapping[str, Any] | None) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
 
 
-def _curves(loop: Loop) -> list[places.Plot]:
+def _curves(loop: Loop[LineConfig]) -> list[places.Plot]:
     found: list[places.Plot] = []
     for number, settings in enumerate(loop.config.rounds, start=1):
         trained = loop.outputs(f"round-{number}.train")
@@ -162,7 +167,7 @@ def _curves(loop: Loop) -> list[places.Plot]:
     return found
 
 
-def _spans(loop: Loop) -> list[charts.Span]:
+def _spans(loop: Loop[LineConfig]) -> list[charts.Span]:
     """When each stage ran, seconds from the loop's first moment; pauses between parts of the loop are left out."""
     kinds = {stage.name: stage.kind for stage in loop.plan}
     spans: list[charts.Span] = []
@@ -174,7 +179,7 @@ def _spans(loop: Loop) -> list[charts.Span]:
     return spans
 
 
-def _changed(loop: Loop, base: str, head: str) -> tuple[Verdict | None, list[Changed], list[Changed]]:
+def _changed(loop: Loop[LineConfig], base: str, head: str) -> tuple[Verdict | None, list[Changed], list[Changed]]:
     proof = next((loop.outputs(s.name) for s in loop.plan if s.kind == "prove"), None)
     part = "test" if loop.config.tasks.test else "dev"
     verdict = None
@@ -186,8 +191,6 @@ def _changed(loop: Loop, base: str, head: str) -> tuple[Verdict | None, list[Cha
     lake = Lake.open(loop.lake, mode="read")
     one, other = (lake.trajectories(run_id=f"{loop.config.line}.{part}.{version}") for version in (base, head))
     if verdict is None and one and other:
-        from silva.loops.flywheel.verdict import judge
-
         verdict = judge(one, other, base, head)
     before, after = rates(one), rates(other)
     both = sorted(before.keys() & after.keys(), key=lambda task: (after[task] - before[task], task))

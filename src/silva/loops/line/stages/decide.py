@@ -6,63 +6,67 @@ prove   head against base on `test`, which no decision has seen: proven worse â”
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 
 from silva.errors import UsageError
-from silva.loops.flywheel.loop import Loop
-from silva.loops.flywheel.plan import Stage
-from silva.loops.flywheel.stages.measure import compared, measure
+from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.pieces import once
+from silva.loops.kernel.stage import Stage
+from silva.loops.line.config import LineConfig
+from silva.loops.line.head import head_of, registry
+from silva.loops.line.stages.measure import compared, measure
 from silva.train.registry import Registry
 from silva.tree import Json
 
 
-def run(loop: Loop, stage: Stage) -> Json:
+def run(loop: Loop[LineConfig], stage: Stage) -> Json:
     """Decide; a decision that the registry holds already is not made again."""
     return _judge(loop, stage) if stage.kind == "judge" else _prove(loop, stage)
 
 
-def _judge(loop: Loop, stage: Stage) -> Json:
+def _judge(loop: Loop[LineConfig], stage: Stage) -> Json:
     candidate = str(loop.given(f"round-{stage.round}.register")["version"])
-    head = loop.head(stage)
+    head = head_of(loop, stage)
     verdict = compared(loop, head, candidate, "dev")
     better = verdict.proven_better(loop.config.judge.least_gain)
-    registry = loop.registry()
-    _mine(registry, loop.config.line, (head, candidate))
+    kept = registry(loop)
+    _mine(kept, loop.config.line, (head, candidate))
     if better:
-        registry.promote(
-            candidate, over="" if _is_head(registry, candidate) else head, by="flywheel", note=str(verdict)
-        )
+        over = "" if _is_head(kept, candidate) else head
+        kept.promote(candidate, over=over, by=loop.config.loop, note=str(verdict))
     else:
-        registry.reject(candidate, by="flywheel", note=f"not proven better: {verdict}")
+        kept.reject(candidate, by=loop.config.loop, note=f"not proven better: {verdict}")
     return {"candidate": candidate, "head": head, "promoted": better, "verdict": msgspec.to_builtins(verdict)}
 
 
-def _prove(loop: Loop, stage: Stage) -> Json:
-    base, head = str(loop.given("base")["version"]), loop.head(stage)
+def _prove(loop: Loop[LineConfig], stage: Stage) -> Json:
+    base, head = str(loop.given("base")["version"]), head_of(loop, stage)
     if head == base:
         return {"base": base, "head": head, "rolled_back": False, "verdict": None, "measured": {}}
-    measured = {version: measure(loop, version, "test") for version in (base, head)}
+    measured = {v: once(loop, stage, v, partial(measure, loop, stage, v, "test")) for v in (base, head)}
     verdict = compared(loop, base, head, "test")
-    registry = loop.registry()
-    if verdict.proven_worse and _is_head(registry, head):
-        registry.rollback(head, to=base, by="flywheel", note=f"worse on tasks no decision saw: {verdict}")
+    kept = registry(loop)
+    if verdict.proven_worse and _is_head(kept, head):
+        kept.rollback(head, to=base, by=loop.config.loop, note=f"worse on tasks no decision saw: {verdict}")
     return {
         "base": base,
         "head": head,
-        "rolled_back": verdict.proven_worse and _is_head(registry, base),  # or others have promoted since
+        "rolled_back": verdict.proven_worse and _is_head(kept, base),  # or others have promoted since
         "verdict": msgspec.to_builtins(verdict),
         "measured": measured,
     }
 
 
-def _is_head(registry: Registry, version: str) -> bool:
-    line, found = registry.find(version)
+def _is_head(kept: Registry, version: str) -> bool:
+    line, found = kept.find(version)
     return line.is_head(found)
 
 
-def _mine(registry: Registry, line: str, expected: tuple[str, ...]) -> None:
+def _mine(kept: Registry, line: str, expected: tuple[str, ...]) -> None:
     """See that nobody else has promoted meanwhile."""
-    state = registry.line(line)
+    state = kept.line(line)
     now = state.versions[state.head].name
     if now not in expected:
         raise UsageError(

@@ -1,8 +1,8 @@
-"""Stages `survey` and `rollout`: the expert plays every task once; the head plays some of `train`, as often as a group.
+"""Playing tasks as a run of the loop: begun once, gone on with by its name.
 
 A run that was begun is gone on with by its name: nothing that has ended is played again, but for what was lost.
 
-    places ─▶ a part: model and hosts started anew ─▶ all ended ─▶ attempts lost? (`silva.loops.flywheel.lost`)
+    places ─▶ a part: model and hosts started anew ─▶ all ended ─▶ attempts lost? (`silva.loops.line.lost`)
                 ▲                                                     │ no: the stage goes on
                 └──────────────────── yes, `PARTS` times at most ─────┴▶ the stage fails; begun again, it plays them
 """
@@ -21,55 +21,28 @@ from silva.lake import Lake
 from silva.lake.durable import write_whole
 from silva.lake.layout import is_lake
 from silva.lake.place import place
-from silva.loops.flywheel.loop import Loop
-from silva.loops.flywheel.lost import give_back, lost
-from silva.loops.flywheel.plan import Stage
-from silva.loops.flywheel.weights import playing, renderer
+from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.progress import teller
+from silva.loops.kernel.stage import Stage
+from silva.loops.line.config import LineConfig
+from silva.loops.line.head import task_file
+from silva.loops.line.lost import give_back, lost
 from silva.report.summary import summarise
 from silva.rollout import RolloutConfig, RunResult, run_rollout
 from silva.rollout.guided import Guidance
+from silva.rollout.ledger import Ledger
 from silva.rollout.run import Hooks, host_pool
-from silva.train.data.dataset import read_dataset
-from silva.tree import Boundary, Json, Task, digest
+from silva.rollout.scheduler import Scheduler
+from silva.tree import Boundary, Json, Task, Trajectory, digest
 from silva.tree.formats.tasks import read_tasks, write_tasks
 
 PARTS = 3
 """So often the places of a run are played, each time with a model and hosts started anew, before it is given up."""
 
 
-def run(loop: Loop, stage: Stage) -> Json:
-    """Play.
-
-    Raises:
-        UsageError: no task is left, or the environment or model is not known.
-        MissingError, UnreachableError, StoreError: as `run_rollout`.
-    """
-    if stage.kind == "survey":
-        tasks = asyncio.run(candidates(loop))
-        name = loop.run_name(stage)
-        result = play(loop, name, tasks, {"policy": "expert", "renderer": renderer(loop), "seed": stage.seed})
-        return {"run": name, **told(result)}
-    settings = loop.config.rounds[stage.round - 1]
-    head = loop.head(stage)
-    entries = read_dataset(loop.part_file("train")).entries
-    ids = drawn([entry.task_id for entry in entries], settings.tasks, stage.seed)
-    name = loop.run_name(stage)
-    result = play(
-        loop,
-        name,
-        tasks_named(loop, ids),
-        {
-            "model": playing(loop, head),
-            "group": settings.group,
-            "seed": stage.seed,
-            "sampling": {"temperature": settings.temperature, "logprobs": True},
-        },
-    )
-    return {"run": name, "version": head, **told(result)}
-
-
 def play(
-    loop: Loop,
+    loop: Loop[LineConfig],
+    stage: Stage,
     name: str,
     tasks: Sequence[Task],
     more: dict[str, Any],
@@ -79,6 +52,7 @@ def play(
 
     Args:
         loop: whose lake and settings.
+        stage: that plays them; what it has come to is told as they end.
         name: of the run.
         tasks: to play.
         more: further fields of the rollout's configuration.
@@ -89,7 +63,7 @@ def play(
         UsageError, MissingError, StoreError: as `run_rollout`.
     """
     play = loop.config.play
-    file = loop.task_file(name)
+    file = task_file(loop, name)
     write_whole(file, "".join(f"{line}\n" for line in write_tasks(list(tasks))).encode())
     settings = RolloutConfig.model_validate(
         {
@@ -105,7 +79,7 @@ def play(
             "on": play.on,
             "ray": play.ray.model_dump(),
             "options": {loop.config.env: play.options} if play.options else {},
-            **loop.playing(),
+            **loop.config.playing(),
             **more,
             "sampling": {**more.get("sampling", {}), "max_tokens": play.max_tokens},
         }
@@ -115,7 +89,7 @@ def play(
         known = is_lake(place(loop.lake), make=True) and _begun(loop, name)
         if known:
             give_back(loop.lake, name)
-        hooks = Hooks(guidance=guidance(known) if guidance is not None else None)
+        hooks = _told(loop, stage, guidance(known) if guidance is not None else None)
         try:
             result = asyncio.run(run_rollout(settings, resume=known, hooks=hooks))
         except (UnreachableError, EnvError) as error:
@@ -136,7 +110,7 @@ def play(
     )
 
 
-def _why(loop: Loop, name: str) -> str:
+def _why(loop: Loop[LineConfig], name: str) -> str:
     """How many attempts of a run are lost, and to what the first was; "" where none is."""
     if not _begun(loop, name):
         return ""
@@ -162,7 +136,7 @@ def told(result: RunResult) -> Json:
     }
 
 
-async def candidates(loop: Loop) -> list[Task]:
+async def candidates(loop: Loop[LineConfig]) -> list[Task]:
     """The tasks the loop is about, in the environment's order.
 
     Raises:
@@ -189,10 +163,10 @@ async def candidates(loop: Loop) -> list[Task]:
     return chosen
 
 
-def tasks_named(loop: Loop, ids: Sequence[str]) -> list[Task]:
+def tasks_named(loop: Loop[LineConfig], ids: Sequence[str]) -> list[Task]:
     """The tasks of these ids, as the survey played them, in this order."""
     run = str(loop.given("survey")["run"])
-    text = loop.task_file(run).read_text(encoding="utf-8")
+    text = task_file(loop, run).read_text(encoding="utf-8")
     known = {task.id: task for task in read_tasks(text, Path(run).name)}
     return [known[each] for each in ids]
 
@@ -206,5 +180,21 @@ def drawn(ids: Sequence[str], count: int | None, seed: int) -> list[str]:
     return [each for each in unique if each in first]
 
 
-def _begun(loop: Loop, name: str) -> bool:
+def _told(loop: Loop[LineConfig], stage: Stage, guidance: Guidance | None) -> Hooks:
+    """What a run is watched with: it tells how many of its episodes have ended."""
+    tell = teller(loop, stage, "episodes")
+    known: list[tuple[Ledger, int]] = []
+
+    def begin(scheduler: Scheduler, ledger: Ledger, episodes: int) -> None:
+        known.append((ledger, episodes))
+        tell(ledger.ended, episodes)
+
+    def end(trajectory: Trajectory) -> None:
+        ledger, episodes = known[-1]
+        tell(ledger.ended, episodes)
+
+    return Hooks(on_start=begin, on_end=end, guidance=guidance)
+
+
+def _begun(loop: Loop[LineConfig], name: str) -> bool:
     return Lake.open(loop.lake, mode="read").run(name) is not None

@@ -6,17 +6,18 @@ import math
 import sys
 from typing import Any
 
-from silva.loops.flywheel.loop import Loop
-from silva.loops.flywheel.plan import Stage
-from silva.loops.flywheel.stages import Nothing
-from silva.loops.flywheel.weights import trained_from
+from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.stage import Nothing, Stage
+from silva.loops.line.config import LineConfig
+from silva.loops.line.head import head_of
+from silva.loops.line.weights import trained_from
 from silva.train.config import TrainConfig
 from silva.train.launch import plan, train
 from silva.train.output import CONFIG
 from silva.tree import Json, digest
 
 
-def run(loop: Loop, stage: Stage) -> Json:
+def run(loop: Loop[LineConfig], stage: Stage) -> Json:
     """Train.
 
     Raises:
@@ -34,18 +35,18 @@ def run(loop: Loop, stage: Stage) -> Json:
         "algorithm": config.algorithm.name,
         "steps": result.step,
         "config": digest(repr(sorted(config.decisive().items()))),
-        "parent": loop.head(stage),
+        "parent": head_of(loop, stage),
     }
 
 
-def training(loop: Loop, stage: Stage) -> TrainConfig:
+def training(loop: Loop[LineConfig], stage: Stage) -> TrainConfig:
     """The round's training run. Its number of steps, where epochs are asked for, is that of the groups selected."""
     settings = loop.config.rounds[stage.round - 1]
     selected = loop.given(f"round-{stage.round}.select")
     values: dict[str, Any] = {
         "run": loop.run_name(stage),
         "output": loop.round_folder(stage) / "train",
-        "policy": trained_from(loop, loop.head(stage)),
+        "policy": trained_from(loop, head_of(loop, stage)),
         "algorithm": settings.algorithm,
         "data": {"files": [loop.folder / str(selected["file"])]},
         "optimiser": settings.optimiser,

@@ -11,8 +11,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from silva.loops.flywheel.config import TINY
-from silva.loops.flywheel.loop import Loop
+from silva.loops.kernel.loop import Loop
+from silva.loops.line.config import TINY, LineConfig
+from silva.loops.line.head import registry
 from silva.train.config import BUNDLED, PolicyConfig
 from silva.train.registry.export import export_merged
 from silva.train.registry.materialise import materialise
@@ -25,52 +26,52 @@ UNSAID_CONTEXT = 2048
 """What a llama reads whose `config.json` does not say it."""
 
 
-def base_weights(loop: Loop) -> str:
+def base_weights(loop: Loop[LineConfig]) -> str:
     """The base as a configuration names it: `local`, or a folder."""
     base = loop.config.policy.base
     return str(loop.folder / "policies" / f"{loop.config.line}-0") if base == TINY else base
 
 
-def renderer(loop: Loop) -> str:
+def renderer(loop: Loop[LineConfig]) -> str:
     """The tokenizer and template of the line."""
     return base_weights(loop)
 
 
-def playing(loop: Loop, version: str) -> str:
+def playing(loop: Loop[LineConfig], version: str) -> str:
     """The model's spec under which a version plays.
 
     Raises:
         UsageError, StoreError: the version or its base cannot be had.
     """
-    registry = loop.registry()
-    _, found = registry.find(version)
+    kept = registry(loop)
+    _, found = kept.find(version)
     if found.kind == "base":
         base = base_weights(loop)
         return BUNDLED if base == BUNDLED else f"local:{base}"
     under = loop.folder / "policies"
     if found.kind == "full":
-        return f"local:{materialise(registry, found, under)}"
+        return f"local:{materialise(kept, found, under)}"
     target = under / found.name
     if not target.is_dir():
-        export_merged(registry, found, target, base=base_weights(loop))
+        export_merged(kept, found, target, base=base_weights(loop))
     return f"local:{target}"
 
 
-def trained_from(loop: Loop, version: str) -> PolicyConfig:
+def trained_from(loop: Loop[LineConfig], version: str) -> PolicyConfig:
     """What training goes on from: the version's weights, or its base with its adapter.
 
     Raises:
         UsageError, StoreError: as `playing`.
     """
     policy = loop.config.policy
-    registry = loop.registry()
-    _, found = registry.find(version)
+    kept = registry(loop)
+    _, found = kept.find(version)
     start: Path | None = None
     weights = base_weights(loop)
     if found.kind == "full":
-        weights = str(materialise(registry, found, loop.folder / "policies"))
+        weights = str(materialise(kept, found, loop.folder / "policies"))
     elif found.kind == "adapter":
-        start = materialise(registry, found, loop.folder / "policies" / ADAPTERS)
+        start = materialise(kept, found, loop.folder / "policies" / ADAPTERS)
         if weights != BUNDLED:
             weights = str(Path(weights).resolve())  # the registry's copy names its base by the folder's own name
     return PolicyConfig.model_validate(
@@ -85,7 +86,7 @@ def trained_from(loop: Loop, version: str) -> PolicyConfig:
     )
 
 
-def context(loop: Loop) -> int:
+def context(loop: Loop[LineConfig]) -> int:
     """The most ids a sample of the line may have: what its weights can read, or less where `policy.context` says so.
 
     Raises:
@@ -96,7 +97,9 @@ def context(loop: Loop) -> int:
     return own if loop.config.policy.context is None else min(own, loop.config.policy.context)
 
 
-def with_logprobs(loop: Loop, version: str, samples: list[Sample], temperature: float) -> tuple[list[Sample], float]:
+def with_logprobs(
+    loop: Loop[LineConfig], version: str, samples: list[Sample], temperature: float
+) -> tuple[list[Sample], float]:
     """The samples with log-probabilities of what was drawn as the trainer computes them under the version that drew,
     and how far they lie from those the server gave, as a mean over ids (0 where it gave none).
 

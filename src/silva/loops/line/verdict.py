@@ -3,7 +3,7 @@
 Both play the same tasks with the same seeds; each task gives the difference of its two success rates, and the interval
 is over those: what makes a task hard is in both. An attempt that failed for a reason of its own (the agent, the budget,
 a conversation too long) counts as no success: a version that breaks must not look good. What was lost to a server or a
-host was played again before (`silva.loops.flywheel.lost`).
+host was played again before (`silva.loops.line.lost`).
 """
 
 from __future__ import annotations

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from silva.loops.flywheel.config import TINY
-from silva.loops.flywheel.loop import Loop
-from silva.loops.flywheel.plan import Stage
-from silva.loops.flywheel.weights import base_weights
+from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.stage import Stage
+from silva.loops.line.config import TINY, LineConfig
+from silva.loops.line.head import registry
+from silva.loops.line.weights import base_weights
 from silva.models.tiny.folder import write_tiny
 from silva.rollout.conversations import expert_conversations
 from silva.train.registry.weights import base_folder
 from silva.tree import Json
 
 
-def run(loop: Loop, stage: Stage) -> Json:
+def run(loop: Loop[LineConfig], stage: Stage) -> Json:
     """Make or find the base; begin the line with it.
 
     Raises:
@@ -34,8 +35,8 @@ def run(loop: Loop, stage: Stage) -> Json:
         write_tiny(folder, heard, config.policy.shape, stage.seed)
     found = base_folder(base_weights(loop))
     name = "" if not tiny else config.line
-    registry = loop.registry()
-    made = registry.begin(config.line, found.path, name=name or _name(config.policy.base), keep=tiny, by="flywheel")
+    named = name or _name(config.policy.base)
+    made = registry(loop).begin(config.line, found.path, name=named, keep=tiny, by=config.loop)
     return {"version": made.name, "label": made.base.label}
 
 

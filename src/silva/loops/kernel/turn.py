@@ -1,4 +1,4 @@
-"""Turning the flywheel: one stage after another, each in its worker, each noted before and after.
+"""Turning a loop: one stage after another, each in its worker, each noted before and after.
 
 plan ─▶ first stage that is not over ─▶ `begun` ─▶ worker ─┬▶ outputs ─▶ `ended`
                    ▲                                       ├▶ nothing to go on with ─▶ `skipped`, its round too
@@ -14,19 +14,21 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from filelock import FileLock, Timeout
 
 from silva.errors import Exit, SilvaError, UsageError
 from silva.lake.durable import make_folder, refusals
-from silva.loops.flywheel.config import FlywheelConfig
-from silva.loops.flywheel.ledger import Entry
-from silva.loops.flywheel.loop import CONFIG, Loop
-from silva.loops.flywheel.plan import Stage
+from silva.loops.kernel.config import LoopConfig
+from silva.loops.kernel.kinds import kind, read_loop
+from silva.loops.kernel.ledger import Entry
+from silva.loops.kernel.loop import CONFIG, Loop
+from silva.loops.kernel.stage import Stage
 from silva.train.engines.open import SHARED_CORES
 
 LOCK = ".loop.lock"
+WORKER = "silva.loops.kernel.worker"
 
 
 class StageError(SilvaError):
@@ -35,11 +37,9 @@ class StageError(SilvaError):
 
 Watch = Callable[[Stage, Entry], None]
 
-L = TypeVar("L", bound=Loop)
 
-
-def turn(config: FlywheelConfig, watch: Watch = lambda stage, entry: None) -> Loop:
-    """Begin a flywheel, or go on with the one in the configuration's folder, to its end.
+def turn(config: LoopConfig, watch: Watch = lambda stage, entry: None) -> Loop[Any]:
+    """Begin a loop of whichever kind, or go on with the one in the configuration's folder, to its end.
 
     Args:
         config: of the loop.
@@ -50,20 +50,12 @@ def turn(config: FlywheelConfig, watch: Watch = lambda stage, entry: None) -> Lo
         StageError: a stage failed; what was done is kept.
         StoreError: the disk refused, or the ledger is damaged.
     """
-    return drive(config.folder, lambda: Loop(config), watch)
-
-
-def drive(folder: Path, begin: Callable[[], L], watch: Watch = lambda stage, entry: None) -> L:
-    """Begin a loop of any kind in a folder, or go on with the one there, to its end.
-
-    Raises:
-        UsageError, StageError, StoreError: as `turn`.
-    """
+    folder = config.folder
     with refusals(f"loop {folder}"):
         make_folder(folder)
     try:
         with FileLock(folder / LOCK).acquire(timeout=0):
-            loop = begin()
+            loop = kind(config.loop).open(config)
             check(loop)
             loop.keep_config()
             for stage in loop.plan:
@@ -73,7 +65,7 @@ def drive(folder: Path, begin: Callable[[], L], watch: Watch = lambda stage, ent
         raise UsageError(f"folder {folder}: this loop is being run already; wait for it, or end it") from error
 
 
-def check(loop: Loop) -> None:
+def check(loop: Loop[Any]) -> None:
     """See that what was done is what the configuration means.
 
     Raises:
@@ -86,7 +78,7 @@ def check(loop: Loop) -> None:
             f"folder {loop.folder}: its stage {other} was of another configuration ({CONFIG} there has it); go on with "
             "that one, or name another folder"
         )
-    kept = type(loop).read(loop.folder).lake if over and (loop.folder / CONFIG).exists() else loop.lake
+    kept = read_loop(loop.folder)[1].lake if over and (loop.folder / CONFIG).exists() else loop.lake
     if kept != loop.lake:  # no stage's inputs name it, so that a folder may be moved with the lake in it
         raise UsageError(
             f"folder {loop.folder}: what it has made is in lake {kept}, not in {loop.lake}; go on with that one, or "
@@ -98,7 +90,7 @@ def check(loop: Loop) -> None:
             raise UsageError(f"folder {loop.folder}: holds {held[0]} and no loop; name a new or empty folder")
 
 
-def _one(loop: Loop, stage: Stage, watch: Watch) -> None:
+def _one(loop: Loop[Any], stage: Stage, watch: Watch) -> None:
     if stage.name in loop.ledger.over():
         return
 
@@ -135,7 +127,7 @@ def _one(loop: Loop, stage: Stage, watch: Watch) -> None:
     note("ended", seconds, outputs)
 
 
-def _skipped(loop: Loop, stage: Stage) -> str:
+def _skipped(loop: Loop[Any], stage: Stage) -> str:
     """Why a stage is skipped with an earlier one of its round; "" where it is not."""
     if not stage.round:
         return ""
@@ -147,11 +139,11 @@ def _skipped(loop: Loop, stage: Stage) -> str:
     return ""
 
 
-def _work(loop: Loop, stage: Stage) -> dict[str, Any]:
+def _work(loop: Loop[Any], stage: Stage) -> dict[str, Any]:
     source = str(Path(__file__).resolve().parents[3])
     path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
     process = subprocess.Popen(
-        [sys.executable, "-m", loop.worker, str(loop.folder), stage.name],
+        [sys.executable, "-m", WORKER, str(loop.folder), stage.name],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env={**SHARED_CORES, **os.environ, "PYTHONPATH": path},
