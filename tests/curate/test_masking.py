@@ -19,8 +19,7 @@ from silva.curate.mask.judge import read_verdicts
 from silva.errors import Exit
 from silva.lake import Lake
 from silva.models.scripted import Script, ScriptedServer
-from silva.train.supervised import masked_nodes
-from silva.tree import Outcome, Run, Status, Supervision, Trajectory
+from silva.tree import Outcome, Run, Status, Supervision, Trajectory, masked_nodes
 
 LOOK = act("run_command", command="ls")
 BAD = act("run_command", command="make it so")

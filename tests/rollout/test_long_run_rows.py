@@ -31,8 +31,7 @@ from silva.rollout.run import Hooks
 from silva.rollout.seen import seen_at
 from silva.rollout.summary import made_at, told
 from silva.train.rows import Row, read_rows
-from silva.train.supervised import masked_nodes
-from silva.tree import Author, Node, Trajectory, Tree, seen_ids
+from silva.tree import Author, Node, Trajectory, Tree, masked_nodes, seen_ids
 
 TALKER = """
 def reply(request):

@@ -194,11 +194,12 @@ def faithful(played: Played, made: list, turns: set[str], masked: set[str]) -> b
 def told_to_mask(supervisions: list[Supervision]) -> set[str]:
     """The nodes to mask, found the slow way: one node and one kind of judge at a time."""
     found = set()
+    meant = ("keep", "good", "mask", "bad")
     for node in {each.node_id for each in supervisions}:
         for kind in ("person", "model", "rule"):
-            said = [s for s in supervisions if (s.node_id, s.source) == (node, kind) and s.verdict in ("keep", "mask")]
+            said = [s for s in supervisions if (s.node_id, s.source) == (node, kind) and s.verdict in meant]
             if said:
-                if sorted(said, key=lambda s: (s.at, s.id))[-1].verdict == "mask":
+                if sorted(said, key=lambda s: (s.at, s.id))[-1].verdict in ("mask", "bad"):
                     found.add(node)
                 break
     return found

@@ -18,7 +18,6 @@ from silva.train import samples as samples_module
 from silva.train.sample import Action, Image, Sample, SampleError
 from silva.train.samples import SampleReader, samples
 from silva.train.stretch import Reading
-from silva.train.supervised import masked_nodes
 from silva.tree import (
     Author,
     ImagePart,
@@ -31,6 +30,7 @@ from silva.tree import (
     Trajectory,
     Tree,
     assistant,
+    masked_nodes,
     seen_ids,
     user,
 )
@@ -216,7 +216,9 @@ def test_a_persons_word_counts_before_a_models_and_a_later_before_an_earlier() -
     assert masked_nodes([judged("mask", "rule", 9), judged("keep", "person", 1)]) == frozenset()
     assert masked_nodes([judged("keep", "model", 1), judged("mask", "rule", 9)]) == frozenset()
     assert masked_nodes([judged("mask", "person", 2), judged("keep", "person", 1)]) == {"n"}
-    assert masked_nodes([judged("bad", "person", 3), judged("note", "person", 4)]) == frozenset()
+    assert masked_nodes([judged("bad", "person", 3), judged("note", "person", 4)]) == {"n"}
+    assert masked_nodes([judged("good", "person", 1), judged("mask", "rule", 9)]) == frozenset()
+    assert masked_nodes([judged("bad", "person", 1), judged("keep", "person", 2)]) == frozenset()
     (sample,) = samples(two_turns(), supervisions=[judged("mask", "rule", 0, "node3")])
     assert sample.mask.tolist() == [False, False, True, False, False, False] and sample.drawn[4:].all()
 

@@ -4,5 +4,5 @@
                             └▶ agreement: how far rules, models and people say the same
 
 What a reader thinks of a node is appended as `Supervision`; nothing that was grown is changed. The rooms that train
-read it (`silva.train.supervised`).
+read it (`silva.tree.supervision`).
 """

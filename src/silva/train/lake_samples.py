@@ -16,8 +16,7 @@ from silva.lake import Lake
 from silva.train.sample import Sample, SampleError
 from silva.train.samples import DEFAULT, SampleReader
 from silva.train.stretch import Reading
-from silva.train.supervised import masked_nodes
-from silva.tree import InexactTokensError, Status, Trajectory, Tree, groups
+from silva.tree import InexactTokensError, Status, Trajectory, Tree, groups, masked_nodes
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,7 @@ from silva.train.lake_samples import each_with_reader, refused, runs_of, usable
 from silva.train.sample import Sample, SampleError
 from silva.train.samples import SampleReader, samples
 from silva.train.stretch import Reading
-from silva.train.supervised import masked_nodes
-from silva.tree import Author, InexactTokensError, Node, Supervision, Trajectory, Tree
+from silva.tree import Author, InexactTokensError, Node, Supervision, Trajectory, Tree, masked_nodes
 
 Kind = Literal["actions", "summary"]
 

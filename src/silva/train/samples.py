@@ -22,8 +22,7 @@ import numpy as np
 
 from silva.train.sample import Sample, SampleError
 from silva.train.stretch import EMPTY, Reading, Stretch, grow
-from silva.train.supervised import masked_nodes
-from silva.tree import Node, Supervision, Trajectory, Tree
+from silva.tree import Node, Supervision, Trajectory, Tree, masked_nodes
 
 DEFAULT = Reading()
 

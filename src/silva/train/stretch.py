@@ -32,7 +32,7 @@ class Reading:
 
     Args:
         logprobs: `required` refuses a drawn turn without log-probabilities; `optional` leaves NaN in their place.
-        masked: ids of nodes that carry no loss (`silva.train.supervised.masked_nodes`).
+        masked: ids of nodes that carry no loss (`silva.tree.masked_nodes`).
         models: the models whose turns are the policy's; None for all. What others drew is context.
         image_id: the id of an image's placeholder. An image's position is then its placeholder's; without, it is the
             first id of the turn's delta that shows it.

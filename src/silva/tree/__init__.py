@@ -29,7 +29,7 @@ from silva.tree.outcome import Boundary, Failure, Outcome, Status
 from silva.tree.risk import Risk
 from silva.tree.run import Lineage, Run
 from silva.tree.schema import SCHEMA, AnyRecord, SchemaError, decode, encode, from_json, to_json
-from silva.tree.supervision import Supervision
+from silva.tree.supervision import Supervision, deciding, masked_nodes
 from silva.tree.task import Task
 from silva.tree.trajectory import Group, Trajectory, groups, slot, trajectory_at, trajectory_id, tree_id
 from silva.tree.tree import Branching, Tree, TreeError, messages, tools
@@ -72,11 +72,13 @@ __all__ = [
     "added",
     "assistant",
     "call",
+    "deciding",
     "decode",
     "digest",
     "encode",
     "from_json",
     "groups",
+    "masked_nodes",
     "messages",
     "node_id",
     "seen_ids",

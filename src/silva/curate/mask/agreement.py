@@ -1,7 +1,7 @@
 """How far those who judge agree: every pair of rules, judges and people over the turns both have judged.
 
 A rule has judged every turn of a run it was asked about and masks some; a judge and a person have judged the turns they
-said something of. `good` counts as keep and `bad` as mask.
+said something of. What a verdict means is what it means for the loss (`silva.tree.supervision`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from pydantic import BaseModel
 
 from silva.lake import Lake
 from silva.tree import Author, Supervision
-
-_MASKS = {"mask": True, "bad": True, "keep": False, "good": False}
 
 
 class Pair(BaseModel):
@@ -49,10 +47,10 @@ def raters(given: Iterable[Supervision], actions: Iterable[str]) -> dict[str, di
     says: dict[str, dict[str, bool]] = {}
     nodes = list(actions)
     for each in sorted(given, key=lambda one: (one.at, one.id)):
-        if each.verdict in _MASKS:
+        if each.masks is not None:
             who = f"{each.source}:{each.by}"
             known = says.setdefault(who, dict.fromkeys(nodes, False) if each.source == "rule" else {})
-            known[each.node_id] = _MASKS[each.verdict]
+            known[each.node_id] = each.masks
     masked = [verdicts for who, verdicts in says.items() if who.startswith("rule:")]
     if masked:
         says["any rule"] = {node: any(each[node] for each in masked) for node in nodes}

@@ -67,7 +67,7 @@ async def mask(config: MaskConfig, *, dry: bool = False) -> Masked:
         if new and not dry:
             await lake.append(new)
     turns = {turn.action.id for _, walk in walks for turn in walk.turns}
-    masks = {(each.by, each.node_id) for each in said if each.verdict == "mask"}
+    masks = {(each.by, each.node_id) for each in said if each.masks}
     return Masked(
         trajectories=len(walks),
         turns=len(turns),

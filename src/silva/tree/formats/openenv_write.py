@@ -25,7 +25,7 @@ from silva.tree.formats.rows import as_object, kept_of
 from silva.tree.message import ImagePart, Json, Message, Part, ThinkingPart
 from silva.tree.node import Author, Node
 from silva.tree.outcome import Status
-from silva.tree.supervision import Supervision
+from silva.tree.supervision import masked_nodes
 from silva.tree.trajectory import Trajectory
 from silva.tree.tree import tools as tools_of
 
@@ -36,7 +36,7 @@ def write_rows(bundle: Bundle) -> Iterator[Json]:
     taken = {node.id for nodes in branches.values() for node in nodes}
     rest = tuple(node for node in bundle.nodes if node.id not in taken)
     packer = Packer(msgspec.structs.replace(bundle, nodes=rest))
-    masked = _masked(bundle.supervisions)
+    masked = masked_nodes(bundle.supervisions)
     for trajectory, path in packer.walks:
         nodes = ordered(path, branches.get(trajectory.id, []))
         turns = _turns(nodes, masked, bundle.blobs)
@@ -72,16 +72,7 @@ _EMPTY: Json = {
 }
 
 
-def _masked(supervisions: Sequence[Supervision]) -> set[str]:
-    """The nodes whose last word on the loss is `mask`."""
-    said: dict[str, str] = {}
-    for supervision in sorted(supervisions, key=lambda supervision: supervision.at):
-        if supervision.verdict in ("keep", "mask"):
-            said[supervision.node_id] = supervision.verdict
-    return {node for node, verdict in said.items() if verdict == "mask"}
-
-
-def _turns(nodes: Sequence[Node], masked: set[str], blobs: dict[str, bytes]) -> list[Json]:
+def _turns(nodes: Sequence[Node], masked: frozenset[str], blobs: dict[str, bytes]) -> list[Json]:
     """The turns of the sampled nodes; none where one of them has no exact tokens."""
     known = {node.id: node for node in nodes}
     found: list[Json] = []
