@@ -106,7 +106,7 @@ def test_a_rollouts_turns_are_counted_while_they_are_made(scripted: Any, serve: 
     with ThreadPoolExecutor(10) as pool:
         answers = list(pool.map(lambda _: gateway.post(path, token, ROUTES[route]), range(10)))
     assert sorted(answer.status_code for answer in answers) == [200] * 3 + [402] * 7
-    assert (model.requests, session.turns, session.under_way) == (4, 4, 0)
+    assert (model.requests, session.turns, session.allowance.in_flight) == (4, 4, 0)
 
 
 def test_turns_that_fail_are_no_turns(scripted: Any, serve: Any) -> None:

@@ -119,7 +119,7 @@ def test_a_picture_that_is_gone_is_told_by_its_name(seeing: Seeing, serve: Any) 
     error = answer.json()["error"]
     assert name[:12] in error["message"] and "send the conversation whole" in error["message"]
     assert error["param"] == "previous_response_id" and error["code"] == "previous_response_not_found"
-    assert len(seeing.asked) == 1 and session.under_way == 0
+    assert len(seeing.asked) == 1 and session.allowance.in_flight == 0
 
 
 def test_pictures_count_as_if_they_had_been_sent(seeing: Seeing, serve: Any) -> None:

@@ -1,7 +1,11 @@
 """The doorway: a gateway on this run's lake, for agents that are programs and find their model over the wire.
 
 model spec ─▶ an endpoint ─▶ one route that answers to every name ─▶ gateway on loopback, in this event loop
-episode ─▶ enter(slot) ─▶ variables for the program … calls become nodes … ─▶ session ─▶ leave
+episode ─▶ enter(slot) ─▶ variables for the program, a token for this rollout alone among them
+                           … calls become nodes … ─▶ session ─▶ leave: the token is good no longer
+
+The whole run's token is given to nobody, and rollouts that no episode entered are not answered: a program reaches
+neither the siblings of its group nor a name of its own making, where its budget would not count.
 
 A session is asked for when it is needed: one whose program computes for long may be let go meanwhile and read again.
 """
@@ -40,16 +44,16 @@ MODEL = "model"
 class Doorway:
     """See the module. Made by `open_doorway`."""
 
-    def __init__(self, gateway: Gateway, account: RunAccount, key: str, where: str, model: str, agent: str) -> None:
+    def __init__(self, gateway: Gateway, account: RunAccount, where: str, model: str, agent: str) -> None:
         self._gateway = gateway
         self._account = account
-        self._key = key
         self._where = where
         self._model = model
         self._agent = agent
 
     def enter(self, slot: Slot, budget: EpisodeBudget) -> tuple[Rollout, dict[str, str]]:
-        """A rollout for one attempt, its calls bounded by `budget`, and the variables its program needs."""
+        """A rollout for one attempt, its calls bounded by `budget`, and the variables its program needs. The token
+        among them opens this rollout and no other, until `leave`."""
         rollout = Rollout(
             run_id=self._account.id,
             name=f"{digest(slot.task.id)[:16]}-{slot.name}",
@@ -62,8 +66,8 @@ class Doorway:
             most_turns=budget.turns,
             most_tokens=budget.episode_tokens,
         )
-        self._gateway.open_rollout(self._account, rollout)
-        variables = program_variables(self._where, self._key, self._account.id, rollout.name)
+        token = self._gateway.open_rollout(self._account, rollout)
+        variables = program_variables(self._where, token, self._account.id, rollout.name)
         return rollout, {**variables, "SILVA_MODEL": self._model, "SILVA_ROLLOUT": rollout.name}
 
     async def session(self, rollout: Rollout) -> Session:
@@ -71,7 +75,7 @@ class Doorway:
         return await self._gateway.session(self._account, rollout.name)
 
     def leave(self, rollout: Rollout) -> None:
-        """The attempt has ended."""
+        """The attempt has ended: what is left of its program is answered no more."""
         self._gateway.dismiss(rollout)
 
 
@@ -95,7 +99,7 @@ async def open_doorway(config: RolloutConfig, lake: Lake) -> AsyncIterator[Doorw
     try:
         gateway = _gateway(config, lake, served)
         budget = Budget(usd=config.budget.usd, tokens=config.budget.tokens)
-        account, key = new_run(config.run, Runs(budget=budget, hours=24 * 365), {}, time.time())
+        account, _ = new_run(config.run, Runs(budget=budget, hours=24 * 365), {}, time.time())
         gateway.adopt(account)
         listening = bind("127.0.0.1", 0)
         ready = asyncio.Event()
@@ -108,7 +112,7 @@ async def open_doorway(config: RolloutConfig, lake: Lake) -> AsyncIterator[Doorw
             raise UsageError(str(app.failure))
         try:
             name = served.endpoint.model
-            yield Doorway(gateway, account, key, url_of(listening).removesuffix("/v1"), name, config.agent)
+            yield Doorway(gateway, account, url_of(listening).removesuffix("/v1"), name, config.agent)
         finally:
             server.should_exit = True
             with contextlib.suppress(asyncio.CancelledError):
@@ -132,7 +136,7 @@ def _gateway(config: RolloutConfig, lake: Lake, served: Served) -> Gateway:
     )
     limits = Limits(connections=max(4096, 8 * config.pool))
     told = GatewayConfig(models={endpoint.model or MODEL: route}, limits=limits)
-    gateway = Gateway(told, Keeper(lake), resumes=False)
+    gateway = Gateway(told, Keeper(lake), resumes=False, announced=True)
     backend = Backend(
         name="model",
         url=endpoint.url,

@@ -23,6 +23,7 @@ from silva.models.gateway.gateway import Gateway
 from silva.models.gateway.problem import Problem
 from silva.models.gateway.runs import RunAccount
 from silva.models.gateway.session import Rollout, Session
+from silva.models.gateway.versions import Swapped, record_of
 from silva.models.serving.exchange import Exchange, Refusal
 from silva.tree import Boundary, Failure, Json, Outcome, Status
 
@@ -76,7 +77,7 @@ class Admin:
                 return 200, {"models": self._gateway.routes.snapshot()}
             case "POST", ["models", name, "swap"]:
                 swap = await _body(exchange, Swap)
-                return 200, await self._gateway.swap(name, swap.version, swap.adapter, swap.drain_seconds)
+                return 200, await self._swap(name, swap)
             case "POST", ["models", name, "pause" | "drain" | "resume" as what]:
                 await _body(exchange, Nothing)
                 route = self._gateway.route(name)
@@ -102,9 +103,17 @@ class Admin:
             seed=asked.seed,
             agent=asked.agent,
         )
-        self._gateway.open_rollout(account, rollout)
-        session = await self._gateway.session(account, asked.rollout)
-        return {**_at_work(session), **base_urls(origin(exchange), run, asked.rollout)}
+        session, token = await self._gateway.announce(account, rollout)
+        return {**_at_work(session), "token": token, **base_urls(origin(exchange), run, asked.rollout)}
+
+    async def _swap(self, model: str, asked: Swap) -> Json:
+        """Serve another policy version; it is noted in the lake."""
+        route = self._gateway.route(model)
+
+        async def note(swapped: Swapped, what: str) -> None:
+            await self._gateway.keeper.write([record_of(route.name, swapped)], what)
+
+        return await route.swap(asked.version, asked.adapter, asked.drain_seconds, note)
 
     async def _end_rollout(self, run: str, rollout: str, asked: EndRollout) -> Json:
         failure = None

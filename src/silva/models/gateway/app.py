@@ -140,9 +140,9 @@ class GatewayApp:
             dialect = ANTHROPIC if exchange.header(b"anthropic-version") else CHAT
         account: RunAccount | None = None
         try:
-            account = await self.gateway.admitted(where.run, token_of(exchange))
+            account, rollout = await self.gateway.admitted(where.run, where.rollout, token_of(exchange))
             account.is_open(time.time())
-            rollout = where.rollout or exchange.header(SESSION) or DEFAULT_ROLLOUT
+            rollout = rollout or exchange.header(SESSION) or DEFAULT_ROLLOUT
             method = exchange.scope["method"]
             if tail in SPOKEN or tail == "messages/count_tokens":
                 if method != "POST":

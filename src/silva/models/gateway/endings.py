@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from silva.models.gateway.session import Session
-from silva.tree import Boundary, Failure, Outcome, Status, Trajectory
+from silva.tree import Boundary, Failure, Json, Outcome, Status, Trajectory
 
 UNENDED = Failure(
     boundary=Boundary.INFRASTRUCTURE,
@@ -20,10 +20,11 @@ _BOUNDARIES = {
 }
 
 
-def standing(session: Session) -> Trajectory:
-    """A rollout that has not been ended, as it stands."""
+def standing(session: Session, token: Json) -> Trajectory:
+    """A rollout that has not been ended, as it stands; `token` says by what its token is known again."""
     outcome = Outcome(status=Status.FAILED, failure=UNENDED)
-    return session.trajectory(outcome, attributes={"rollout": session.rollout.name, "leaves": session.leaves})
+    attributes = {"rollout": session.rollout.name, "leaves": session.leaves, **token}
+    return session.trajectory(outcome, attributes=attributes)
 
 
 def is_unended(trajectory: Trajectory) -> bool:

@@ -11,8 +11,6 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import msgspec
 
@@ -22,14 +20,15 @@ from silva.models.gateway.conversations import Conversations
 from silva.models.gateway.endings import at_close, standing
 from silva.models.gateway.keeper import Keeper
 from silva.models.gateway.metrics import Metrics
+from silva.models.gateway.once import Once
 from silva.models.gateway.problem import Problem
 from silva.models.gateway.roster import NAME, Roster, check_name, unannounced
 from silva.models.gateway.routes import Routes, RouteState
-from silva.models.gateway.runs import RunAccount, is_token_of, known_run, new_run, run_of
+from silva.models.gateway.runs import RunAccount, known_run, new_run, run_of
 from silva.models.gateway.session import Rollout, Session
 from silva.models.gateway.spans import TurnSpans, open_spans
 from silva.models.gateway.stored import rollout_named, stored_rollouts
-from silva.models.gateway.versions import Swapped, record_of, run_id, swapped_of
+from silva.models.gateway.versions import run_id, swapped_of
 from silva.models.held import Held
 from silva.tree import Json, Outcome, Trajectory
 
@@ -49,9 +48,10 @@ class Gateway:
         config: what it was told.
         keeper: where turns are kept.
         resumes: whether the lake may hold runs of this gateway's earlier life.
+        announced: whether only rollouts that were opened by `open_rollout` are answered.
     """
 
-    def __init__(self, config: GatewayConfig, keeper: Keeper, *, resumes: bool = True) -> None:
+    def __init__(self, config: GatewayConfig, keeper: Keeper, *, resumes: bool = True, announced: bool = False) -> None:
         self.config = config
         self.keeper = keeper
         self._held = Held()
@@ -64,10 +64,11 @@ class Gateway:
         self._lost_before = 0
         self._closed: OrderedDict[str, None] = OrderedDict()
         self._resumes = resumes
+        self._announced = announced
         most = int(config.limits.conversations_mb * (1 << 20))
         self.conversations = Conversations(most, self._held, self._gone, self.routes.forget)
         self._rollouts: dict[tuple[str, str], Rollout] = {}
-        self._loading: dict[Any, asyncio.Future[Any]] = {}
+        self._once = Once()
         keeper.recovered = self._forget_sessions
 
     async def start(self) -> None:
@@ -93,14 +94,12 @@ class Gateway:
             for run in self.closing:
                 await self.close_run(run)
             if self._resumes:
-                stand = [standing(session) for session in self.sessions if session.turns]
-                await self._write(stand, "how the rollouts at work stand")
+                stand = [self._standing(session) for session in self.sessions if session.turns]
+                await self.keeper.write(stand, "how the rollouts at work stand")
         except Problem as problem:  # what was acknowledged is kept all the same
             log.error("%s", problem)
         if self.spans is not None:
             await asyncio.to_thread(self.spans.close)
-
-    # Runs
 
     async def open_run(self, name: str, terms: Json | None = None, *, again: bool = False) -> tuple[RunAccount, str]:
         """Open a run; returns its account and its token, which is told this once.
@@ -134,7 +133,7 @@ class Gateway:
         return account, token
 
     def adopt(self, account: RunAccount) -> None:
-        """Take in a run whose record somebody else writes (a rollout that embeds this gateway)."""
+        """Take in a run whose record somebody else writes."""
         self.accounts[account.id] = account
 
     async def account(self, name: str) -> RunAccount:
@@ -150,14 +149,15 @@ class Gateway:
             raise Problem("not_found", f"there is no run {name!r}: open it with POST /admin/runs")
         return known
 
-    async def admitted(self, name: str, token: str) -> RunAccount:
-        """The run a client may use: the one of the URL, or else the one its token names.
+    async def admitted(self, name: str, rollout: str, token: str) -> tuple[RunAccount, str]:
+        """The run and the rollout a client may use: those of the URL, or else those its token is good for. The rollout
+        is "" where the token is the whole run's and the URL names none.
 
         Raises:
-            Problem: the token is missing, or not this run's. It does not tell whether there is such a run.
+            Problem: the token is missing, or not this run's, or another rollout's. It does not tell whether there is
+                such a run.
         """
-        name = name or run_of(token)
-        account = self.accounts.get(name)
+        account = self.accounts.get(name := name or run_of(token))
         if account is None and token:
             try:
                 account = await self.account(name)
@@ -165,9 +165,13 @@ class Gateway:
                 account = None
         if not token:
             raise Problem("auth", "a token is needed: send the run's token as the api key")
-        if account is None or not is_token_of(account, token):
-            raise Problem("auth", "this token is not good for this run: use the one given when the run was opened")
-        return account
+        own = None if account is None else account.opened_by(token)
+        if account is None or own is None:
+            what = "use the one given when the run, or its rollout, was opened"
+            raise Problem("auth", f"this token is not good for this run, or its rollout has ended: {what}")
+        if own and rollout not in ("", own):
+            raise Problem("forbidden", f"this token is good for rollout {own} alone, not for {rollout[:100]!r}")
+        return account, own or rollout
 
     def note_spent(self, account: RunAccount) -> None:
         """Have what broken-off calls cost stand in the lake: no turn tells of it when the gateway starts again."""
@@ -191,7 +195,7 @@ class Gateway:
             await self.end_rollout(account, rollout, at_close(session, account.lost_turns[rollout]))
         before, account.run = account.run, account.closed(status)  # nobody comes in from now on
         try:
-            await self._write([account.run], f"the end of run {name}")
+            await self.keeper.write([account.run], f"the end of run {name}")
         except Problem:
             account.run = before
             raise
@@ -212,19 +216,22 @@ class Gateway:
             for key in [key for key in self._rollouts if key[0] == name]:
                 del self._rollouts[key]
 
-    # Rollouts
-
-    def open_rollout(self, account: RunAccount, rollout: Rollout) -> None:
-        """Say which task a rollout is at before its first call; without this, it is a task of its own.
+    def open_rollout(self, account: RunAccount, rollout: Rollout) -> str:
+        """Say which task a rollout is at before its first call; without this, it is a task of its own. Returns a token
+        that is good for this rollout alone, until it is dismissed.
 
         Raises:
             Problem: its name cannot be used, another rollout has its place, or the run was closed.
         """
+        return self._claim(account, rollout).issue(account.id, rollout.name)
+
+    def _claim(self, account: RunAccount, rollout: Rollout) -> Roster:
+        check_name(rollout.name)
         if account.roster is None:
-            check_name(rollout.name)
             raise account.is_closed()
         account.roster.claim(rollout)
         self._rollouts[account.id, rollout.name] = rollout
+        return account.roster
 
     async def session(self, account: RunAccount, name: str) -> Session:
         """The session of a rollout, made when it is first asked for.
@@ -245,6 +252,8 @@ class Gateway:
             Problem: as `session`, or the rollout is new and the run takes no more: it leaves no record then.
         """
         key, roster = (account.id, name), account.roster
+        if self._announced and key not in self._rollouts:
+            raise Problem("forbidden", f"there is no rollout {name[:100]!r} at work in run {account.id}")
         at_work = key in self.conversations or key in self._rollouts
         if not at_work and (roster is None or unannounced(*key).trajectory_id not in roster.trajectories):
             account.takes(time.time())
@@ -268,13 +277,30 @@ class Gateway:
         if lost := account.lost_turns[name]:
             given["lost"] = lost
         trajectory = session.trajectory(outcome, attributes=given)
-        await self._write([trajectory], f"the trajectory of rollout {name}")
+        await self.keeper.write([trajectory], f"the trajectory of rollout {name}")
         self.dismiss(session.rollout)
         return trajectory
 
+    async def announce(self, account: RunAccount, rollout: Rollout) -> tuple[Session, str]:
+        """Open a rollout, and have it stand in the lake; returns its session and its token, which is told this once
+        and opens nothing else.
+
+        Raises:
+            Problem: as `open_rollout`, or the lake takes nothing.
+        """
+        token = self.open_rollout(account, rollout)
+        begun = account.roster is not None and rollout.trajectory_id in account.roster.trajectories
+        session = await self.session(account, rollout.name)
+        if begun:  # else its first record has the token
+            await self.keeper.write([self._standing(session)], f"rollout {rollout.name}")
+        return session, token
+
     def dismiss(self, rollout: Rollout) -> None:
-        """Let a rollout go whose trajectory somebody else writes."""
+        """Let a rollout go whose trajectory somebody else writes; its token is good no longer."""
         key = (rollout.run_id, rollout.name)
+        account = self.accounts.get(rollout.run_id)
+        if account is not None and account.roster is not None:
+            account.roster.ended(rollout.name)
         self.conversations.let_go(key)
         self._rollouts.pop(key, None)
 
@@ -285,19 +311,6 @@ class Gateway:
             Problem: there is none.
         """
         return self.routes.find(model)
-
-    async def swap(self, model: str, version: str, adapter: str, drain_seconds: float) -> Json:
-        """Serve another policy version; see `RouteState.swap`. It is noted in the lake.
-
-        Raises:
-            Problem: there is no such model, or the swap failed.
-        """
-        route = self.route(model)
-
-        async def note(swapped: Swapped, what: str) -> None:
-            await self._write([record_of(route.name, swapped)], what)
-
-        return await route.swap(version, adapter, drain_seconds, note)
 
     @property
     def sessions(self) -> list[Session]:
@@ -313,16 +326,6 @@ class Gateway:
         """Why the gateway could not answer everything right now; nothing when it is ready."""
         found = [] if await self.keeper.ready() else [f"turns cannot be kept: {self.keeper.failure}"]
         return [*found, *self.routes.trouble()]
-
-    async def _write(self, records: list[Any], what: str) -> None:
-        if not records:
-            return
-        try:
-            if not await self.keeper.ready():
-                raise StoreError(self.keeper.failure or "the lake takes nothing")
-            await self.keeper.keep(records)
-        except StoreError as error:
-            raise Problem("store", f"{what} cannot be kept: {error}", retry_after=5.0) from error
 
     async def _remembered(self, name: str) -> RunAccount | None:
         """A run of this gateway's earlier life, with the rollouts that were at work in it."""
@@ -348,13 +351,14 @@ class Gateway:
         rollout, roster = self._rollouts.get((account.id, name)), account.roster
         if rollout is None:
             rollout = unannounced(account.id, name)
-            self.open_rollout(account, rollout)
+            self._claim(account, rollout)
         begins = self._resumes and roster is not None and rollout.trajectory_id not in roster.trajectories
         if begins and account.run.finished:
             del self._rollouts[account.id, name]
             raise account.is_closed()
         tree = rollout.tree_id
-        session = Session(rollout, self.conversations.stand(tree))
+        allowance = None if roster is None else roster.bounds(rollout)
+        session = Session(rollout, self.conversations.stand(tree), allowance)
         try:
             # also where a sibling has the index: this rollout's own turns are counted
             if roster is None or tree in roster.trees:
@@ -371,12 +375,17 @@ class Gateway:
         """Have it stand in the lake that a rollout is at work; one of a run that is kept as well as can be goes on
         without."""
         try:
-            await self._write([standing(session)], f"rollout {session.rollout.name}")
+            await self.keeper.write([self._standing(session)], f"rollout {session.rollout.name}")
         except Problem:
             if account.terms.capture == "strict":
                 raise
         else:
             roster.trajectories.add(session.rollout.trajectory_id)
+
+    def _standing(self, session: Session) -> Trajectory:
+        account = self.accounts.get(session.rollout.run_id)
+        roster = None if account is None else account.roster
+        return standing(session, {} if roster is None else roster.token_of(session.rollout.name))
 
     def _gone(self, session: Session) -> None:
         """A session was dropped from memory; the lake has all of it."""
@@ -389,11 +398,3 @@ class Gateway:
         for session in self.sessions:
             session.stale = True
             self.conversations.let_go((session.rollout.run_id, session.rollout.name))
-
-    async def _once(self, key: Any, load: Callable[[], Awaitable[Any]]) -> Any:
-        """Load something once although many ask for it at the same time."""
-        loading = self._loading.get(key)
-        if loading is None:
-            loading = self._loading[key] = asyncio.ensure_future(load())
-            loading.add_done_callback(lambda _: self._loading.pop(key, None))
-        return await asyncio.shield(loading)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from silva.errors import StoreError
 from silva.lake import Lake
 from silva.models.gateway.batch import Batch
+from silva.models.gateway.problem import Problem
 from silva.models.gateway.runs import usage_fields
 from silva.tree import AnyRecord, Node, Run, Trajectory, Usage, encode
 
@@ -71,6 +72,21 @@ class Keeper:
             SchemaError: a record that cannot be written.
         """
         await self.settled(self.submit([encode(record) for record in records]))
+
+    async def write(self, records: Sequence[AnyRecord], what: str) -> None:
+        """Return once the records are on disk; `what` they are is told where they cannot be.
+
+        Raises:
+            Problem: the lake takes nothing.
+        """
+        if not records:
+            return
+        try:
+            if not await self.ready():
+                raise StoreError(self.failure or "the lake takes nothing")
+            await self.keep(records)
+        except StoreError as error:
+            raise Problem("store", f"{what} cannot be kept: {error}", retry_after=5.0) from error
 
     def note(self, record: AnyRecord) -> None:
         """Have a record written that nobody waits for."""

@@ -1,6 +1,7 @@
 """Runs at the gateway: who may come in, until when, and what they may spend.
 
     open ─▶ token (shown once; the lake keeps its digest) ─▶ admit(token) ─▶ RunAccount ─▶ enter, charge, leave, close
+       └─ each announced rollout ─▶ a token of its own (`Roster`), which opens nothing else
 
 A gateway that was killed finds its runs again in the lake, with their spending, so programs at work go on with the
 token they have.
@@ -9,9 +10,7 @@ token they have.
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import hmac
-import secrets
 import time
 from collections import Counter
 from typing import Any
@@ -23,10 +22,8 @@ from silva.models.gateway.attempts import Owed
 from silva.models.gateway.config import Budget, Runs
 from silva.models.gateway.problem import Problem
 from silva.models.gateway.reserve import NO_STAKE, Refusal, Reserve, Stake
-from silva.models.gateway.roster import NAME, Roster
+from silva.models.gateway.roster import NAME, PREFIX, Roster, new_token, token_digest
 from silva.tree import NO_USAGE, Json, Lineage, Record, Run, Usage
-
-PREFIX = "sk-silva"
 
 
 class RunTerms(Record, frozen=True, kw_only=True):
@@ -92,6 +89,17 @@ class RunAccount:
         if not self.requests:
             return None
         return (self.spent.completion_tokens - self.broken_off.completion_tokens) / self.requests
+
+    def opened_by(self, token: str) -> str | None:
+        """Which of its rollouts a token is good for, "" for all of them; None where it is none of this run's. Takes the
+        same time whatever is wrong with it."""
+        if self.token and hmac.compare_digest(token.encode("utf-8", "surrogatepass"), self.token):
+            return ""
+        given = token_digest(token)
+        if hmac.compare_digest(given, self.terms.token_sha256):
+            self.token = token.encode()  # hashed once; from now on compared
+            return ""
+        return None if self.roster is None else self.roster.whose(given)
 
     def enter(self, now: float, stake: Stake = NO_STAKE) -> bool:
         """Let one request in that may cost as much as `stake`; False: not yet, it has to `wait`.
@@ -265,9 +273,9 @@ def new_run(name: str, defaults: Runs, asked: Json, now: float, *, priced: bool 
     if terms.budget.usd is not None and not priced:
         what = "no model here has a price, so a budget in dollars would bound nothing"
         raise Problem("malformed", f"{what}: set models.NAME.price, or bound the tokens", "budget.usd")
-    token = f"{PREFIX}.{name}.{secrets.token_urlsafe(24)}"
+    token = new_token(name)
     given = RunTerms(
-        token_sha256=_digest(token),
+        token_sha256=token_digest(token),
         expires=now + terms.hours * 3600,
         capture=terms.capture,
         share=terms.share,
@@ -302,20 +310,6 @@ def run_of(token: str) -> str:
     """The name of the run that a token says it is for ("" where it says none)."""
     prefix, _, rest = token.partition(".")
     return rest.rpartition(".")[0] if prefix == PREFIX else ""
-
-
-def is_token_of(account: RunAccount, token: str) -> bool:
-    """Whether this is the run's token; takes the same time whatever is wrong with it."""
-    if account.token and hmac.compare_digest(token.encode("utf-8", "surrogatepass"), account.token):
-        return True
-    if not hmac.compare_digest(_digest(token), account.terms.token_sha256):
-        return False
-    account.token = token.encode()  # hashed once; from now on compared
-    return True
-
-
-def _digest(token: str) -> str:
-    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def usage_fields(value: Any) -> Usage:

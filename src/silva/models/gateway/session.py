@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
+from silva.models.gateway.allowance import Allowance
 from silva.models.gateway.attempts import Answer, Attempt
 from silva.models.gateway.index import Entry, TreeIndex, own_slot, tools_key
 from silva.models.gateway.place import Place
@@ -45,7 +46,7 @@ MOST_LEAVES = 1000
 
 class Rollout(Record, frozen=True, kw_only=True):
     """Which rollout a session is: its run and name, and its place among the rollouts of its task. `most_turns` and
-    `most_tokens` bound its calls and what they use, for as long as this gateway knows the rollout."""
+    `most_tokens` bound its calls and what they use, for as long as this gateway knows the rollout (`Allowance`)."""
 
     run_id: str
     name: str
@@ -94,8 +95,9 @@ class Session:
     `stale`: the lake failed since it was made, so what it takes for kept may not be; it must not be built upon.
     """
 
-    def __init__(self, rollout: Rollout, index: TreeIndex) -> None:
+    def __init__(self, rollout: Rollout, index: TreeIndex, allowance: Allowance | None = None) -> None:
         self.rollout = rollout
+        self.allowance = allowance or Allowance(rollout.most_turns, rollout.most_tokens)
         self.key = rollout.trajectory_id
         self.turns = 0
         self.usage = NO_USAGE
@@ -107,8 +109,6 @@ class Session:
         self.last: tuple[str, str] | None = None
         """The node sampled last, and the root of its walk."""
         self.stale = False
-        self.under_way = 0
-        """Turns begun that are not among `turns` yet."""
         self.problem: Problem | None = None
         self._index = index
         self._slot = rollout.slot
@@ -249,6 +249,7 @@ class Session:
             entry = self._index.entries.get(node.id)
             if entry is not None and node.author is Author.POLICY and own_slot(node.slot) == self._slot:
                 self._turn(entry, node)
+        self.allowance.restore(self.turns, self.usage)
 
     def trajectory(self, outcome: Outcome, *, started_at: float | None = None, **fields: Any) -> Trajectory:
         """The record of this rollout as it stands: its leaf is the last turn of its main conversation."""

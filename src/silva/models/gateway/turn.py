@@ -77,7 +77,7 @@ class Turn:
         self._held_up = 0.0
         self._streamed = False
         self._estimated = False
-        self._counts = False
+        self._within = False
         self._entered = False
         self._stake: Stake | None = NO_STAKE
         self._rest: Callable[[], None] | None = None
@@ -94,28 +94,27 @@ class Turn:
         """
         session, account = self.session, self.account
         self._size = size
-        most = session.rollout.most_turns
-        if most is not None and session.turns + session.under_way >= most:
-            raise Problem("budget", f"this rollout has taken its {most} turns")
-        most = session.rollout.most_tokens
-        if most is not None and (used := session.usage.prompt_tokens + session.usage.completion_tokens) >= most:
-            raise Problem("budget", f"this rollout has used {used} of {most} tokens")
-        session.under_way += 1
-        self._counts = True
         stake = NO_STAKE
-        if account.bounded:
+        if account.bounded or session.allowance.bounded:
             if account.terms.usd is not None and not self.route.priced:
                 what = f"run {account.id} may spend {account.terms.usd:g} US dollars, and model {self.route.name} has"
                 raise Problem("forbidden", f"{what} no price (models.{self.route.name}.price; 0 for a free one)")
             self._stake = stake = stake_of(self.asked, size, self._before(), account.mean_reply, self.route.usd)
+        if not session.allowance.enter(stake):
+            await session.allowance.wait(stake, seconds)
+            self.waited = time.perf_counter() - self.began
+        self._within = True
         if not account.enter(time.time(), stake):
-            await account.wait(stake, seconds)
+            await account.wait(stake, seconds - self.waited)
             self.waited = time.perf_counter() - self.began
         self._entered = True
 
     def end(self) -> None:
         """What was set aside for it and was not used is free again."""
-        self._counted()
+        if self._within:
+            self._within = False
+            if self._stake is not None:
+                self.session.allowance.leave(self._stake)
         if self._entered:
             self._entered = False
             self.account.leave(self._stake)
@@ -338,7 +337,6 @@ class Turn:
 
     def _taken_in(self, nodes: list[Node], written: list[bytes], keys: tuple[Hashable, ...]) -> None:
         self.session.keep(nodes, written, keys)
-        self._counted()
 
     async def _recalled(self, keeper: Keeper, keys: tuple[Hashable, ...]) -> bool:
         """Take the conversation into memory again where it was dropped from it; whether that was needed."""
@@ -350,6 +348,7 @@ class Turn:
     def _charge(self, usage: Usage) -> None:
         stake, self._stake = self._stake, None
         self.account.charge(usage, stake or NO_STAKE)
+        self.session.allowance.charge(usage, stake or NO_STAKE)
 
     def _break_off(self, *, abandoned: bool) -> None:
         """Book a call that came to no end. Its stake stays: what is tried next needs it."""
@@ -357,16 +356,11 @@ class Turn:
         usage = msgspec.structs.replace(usage, usd=self.route.usd(usage))
         self.broken_off = (self.broken_off or NO_USAGE) + usage
         self.account.charge_broken_off(usage, abandoned)
+        self.session.allowance.charge_broken_off(usage, abandoned)
 
     def _before(self) -> int:
         """Tokens of a conversation that this goes on from and did not bring along."""
         return self.session.tokens_until(self.asked.previous) if self.asked.previous else 0
-
-    def _counted(self) -> None:
-        """It is among the session's turns, or never will be."""
-        if self._counts:
-            self._counts = False
-            self.session.under_way -= 1
 
     def _lost(self) -> None:
         self.account.lost_turns[self.session.rollout.name] += 1
