@@ -126,3 +126,21 @@ def test_random_bytes_are_no_records():
 def test_text_that_is_no_unicode_is_refused_in_one_line():
     with pytest.raises(StoreError, match="task env/1 cannot be written"):
         frames([task(1), task(1).__class__(id="env/1", env="\ud800")])
+
+
+def test_a_thread_that_dies_of_anything_tells_all_who_wait_and_all_who_come(tmp_path):
+    journal = Journal(tmp_path, where="here", number=1)
+    journal.append_sync(frames([task(1)]))
+
+    def breaks(*_: object) -> None:
+        raise ValueError("no one thought of this")
+
+    journal._segment.write = breaks  # pyright: ignore
+    for _ in range(2):
+        with pytest.raises(StoreError, match=r"its journal ended .ValueError: no one thought of this") as caught:
+            journal.append_sync(frames([task(2)]))
+        assert "\n" not in str(caught.value)
+    with pytest.raises(StoreError, match="its journal ended"):
+        journal.seal()
+    journal.close()
+    assert held(tmp_path) == ["env/1"]

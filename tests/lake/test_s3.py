@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import time
 
 import pytest
@@ -11,38 +10,6 @@ from lake_records import episode, task
 
 from silva.errors import StoreError
 from silva.lake import Lake
-
-server_module = pytest.importorskip("moto.server", reason="pip install 'moto[server]'")
-boto3 = pytest.importorskip("boto3")
-pytest.importorskip("obstore", reason="pip install 'silva[s3]'")
-
-
-@pytest.fixture
-def store(monkeypatch, tmp_path):
-    """An empty bucket, its options, and a client; the spool in a temporary folder."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    server = server_module.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server.start()
-    host, port = server.get_host_and_port()
-    options = {
-        "aws_access_key_id": "key",
-        "aws_secret_access_key": "secret",
-        "aws_region": "us-east-1",
-        "aws_endpoint": f"http://{host}:{port}",
-        "aws_virtual_hosted_style_request": "false",
-        "allow_http": "true",
-    }
-    client = boto3.client(
-        "s3",
-        endpoint_url=options["aws_endpoint"],
-        region_name="us-east-1",
-        aws_access_key_id="key",
-        aws_secret_access_key="secret",
-    )
-    client.create_bucket(Bucket="forest")
-    yield f"s3://forest/{tmp_path.name}/lake", options, client
-    server.stop()
 
 
 async def test_the_same_code_works_on_s3(store):
@@ -68,7 +35,7 @@ async def test_the_same_code_works_on_s3(store):
         assert lake.stats().rows["nodes"] == 12
     keys = client.list_objects_v2(Bucket="forest", Prefix=url.removeprefix("s3://forest/"))["Contents"]
     names = {item["Key"].split("/")[2] for item in keys}
-    assert names == {"lake.json", "tables", "blobs", "tags"}
+    assert names == {"lake.json", "tables", "blobs", "tags", "writers", "writer.json"}
 
 
 def test_the_next_writer_on_the_machine_picks_up_what_a_dead_one_left(store):

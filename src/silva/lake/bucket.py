@@ -2,9 +2,9 @@
 
 What durable means here: an acknowledged record is on the disk of the machine that wrote it (the spool), and in the
 bucket once its segment is compacted: when it holds 64 MB, or 4 MB and a few seconds have passed, on `compact()` and on
-`close()`. A writer that died is picked up by the next writer on the same machine; if that disk is lost, what was not
-yet compacted is lost with it. Readers on other machines see what is compacted. Blobs are in the bucket before
-`put_blob` returns.
+`close()`. A writer that died is picked up by the next writer on the same machine, whoever wrote meanwhile; if that disk
+is lost, what was not yet compacted is lost with it, and `silva lake doctor` names the writer. Readers on other machines
+see what is compacted. Blobs are in the bucket before `put_blob` returns.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 from silva.errors import MissingError, StoreError
-from silva.lake.place import MARKS, spool
+from silva.lake.spool import is_mark, spool
 
 try:
     import obstore
@@ -72,7 +72,7 @@ class Bucket:
     def empty(self) -> bool:
         """Whether nothing at all is here yet."""
         with self._refusals():
-            return all(item["path"] in MARKS for page in obstore.list(self._store) for item in page)
+            return all(is_mark(str(item["path"])) for page in obstore.list(self._store) for item in page)
 
     def create(self, name: str, data: bytes) -> str | None:
         """Write the file if there is none; return its tag, or None when there is one."""
@@ -98,6 +98,18 @@ class Bucket:
             except FileNotFoundError:
                 return None
             return bytes(got.bytes()), got.meta["e_tag"] or ""
+
+    def age(self, name: str, clock: str) -> float | None:
+        """Seconds since the file was written, by the store's own clock (whole seconds), or None when there is none.
+        `clock` is a file that is written to read that clock."""
+        with self._refusals(writing=True):
+            obstore.put(self._store, clock, b"")
+            now = obstore.head(self._store, clock)["last_modified"]
+        with self._refusals():
+            try:
+                return (now - obstore.head(self._store, name)["last_modified"]).total_seconds()
+            except FileNotFoundError:
+                return None
 
     def delete(self, name: str) -> None:
         """Remove the file, if there."""

@@ -1,7 +1,7 @@
 """Compaction of one sealed segment: its payloads to rows, one merge per table, then its file is removed.
 
-A kill anywhere leaves the segment in place or its rows in the tables, or both; doing it again adds nothing, because a
-table that already holds rows of the segment is skipped and ids are merged.
+A kill anywhere leaves the segment in place or its rows in the tables, or both; doing it again adds nothing, because ids
+are merged. That a segment's rows are there is never concluded from its number.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def compact(number: int, path: Path, tables: Tables, where: str, give_way: Calla
         if name == NODES.name:
             # Episodes run side by side, so their turns arrive mixed; a walk in one piece is read twice as fast.
             records.sort(key=_NEIGHBOURS)
-        if records and not tables.holds_segment(name, number):
+        if records:
             rows = [build(TABLES[name], some, [number] * len(some), give_way) for some in _slices(records)]
             tables.merge(TABLES[name], pa.concat_tables(rows))
     with refusals(where):

@@ -17,12 +17,13 @@ from silva.lake.columns import BLOBS, TABLES
 from silva.lake.durable import refusals, write_whole
 from silva.lake.entry import BlobEntry
 from silva.lake.frames import MAGIC, frames
+from silva.lake.lease import WRITERS, left
 from silva.lake.ledger import ROOT, Ledger, ledgers
-from silva.lake.lock import held, lock_folder
-from silva.lake.place import Place
+from silva.lake.lock import held, lock_folder, spool_name
+from silva.lake.place import Folder, Place
 from silva.lake.recovery import begun, inspect, salvage
 from silva.lake.rows import read
-from silva.lake.segment import segments
+from silva.lake.segment import is_numbered, segments
 from silva.lake.sql import query
 from silva.lake.tables import Tables
 from silva.lake.tail import Tail
@@ -50,7 +51,28 @@ def examine(place: Place, tables: Tables, tail: Tail | None, *, repair: bool, wr
     if not any(finding.kind == "table" for finding in findings):
         findings += _tree(tables, tail)
         findings += _blobs(place, tables, tail, named, repair and not writing)
-    return findings + _tags(place, tables)
+    return findings + _tags(place, tables) + _writers(place, writing)
+
+
+def _writers(place: Place, writing: bool) -> list[Finding]:
+    """Writers of an object store that ended without having brought to the tables what they had acknowledged."""
+    if isinstance(place, Folder):
+        return []
+    with refusals(place.where):
+        here = spool_name(lock_folder(place)) if lock_folder(place).is_dir() else ""
+    own = [number for number in segments(place.journal) if is_numbered(number)]
+    findings: list[Finding] = []
+    for each in left(place):
+        number, spool = each["writer"], each.get("spool")
+        if spool == here and (writing or own):
+            continue  # it is this machine's: what it left is read from here, and compacted by the next writer
+        message = (
+            f"writer {number} (pid {each.get('pid', 'unknown')} on {each.get('node', 'a machine unknown')}) ended "
+            "without closing; what it acknowledged last is on that machine's disk alone: open the lake to write there "
+            f"once (`silva lake optimize`), or remove {WRITERS}/{number:010d}.json if that disk is gone"
+        )
+        findings.append(Finding(kind="writer", where=f"{WRITERS}/{number:010d}.json", message=message))
+    return findings
 
 
 def _journal(place: Place, repair: bool, writing: bool) -> list[Finding]:

@@ -51,6 +51,8 @@ class Journal:
         window: seconds to gather records before one write (0 to 0.02).
         seal_bytes: size at which a segment is sealed.
         sealed: called in the writer thread with the number of a segment just sealed.
+        lapsed: why nothing may be acknowledged any more, or None while it may; asked once a batch is on disk, before
+            anyone is told.
 
     Raises:
         StoreError: the folder cannot be written.
@@ -65,9 +67,11 @@ class Journal:
         window: float = 0.005,
         seal_bytes: int = SEAL_BYTES,
         sealed: Callable[[int], None] = lambda number: None,
+        lapsed: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._folder, self._where = folder, where
         self._window, self._seal_bytes, self._sealed = max(0.0, min(window, 0.02)), seal_bytes, sealed
+        self._lapsed = lapsed
         self._queue: deque[_Queued] = deque()
         self._wake = threading.Event()
         self._closing = False
@@ -83,7 +87,7 @@ class Journal:
     @property
     def failure(self) -> str | None:
         """Why the journal refuses records, or None while it takes them."""
-        return self._failure
+        return self._failure or self._lapsed()
 
     def submit(
         self,
@@ -180,18 +184,34 @@ class Journal:
         return True
 
     def _work(self) -> None:
+        try:
+            self._serve()
+        except Exception as error:
+            # Whatever ends this thread, nobody may go on waiting for it: they are told, and so is who comes next.
+            line = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            self._failure = (
+                f"lake {self._where}: its journal ended ({line}); open the lake again (all acknowledged is kept)"
+            )
+            log.exception("%s", self._failure)
+        self._refuse_queued()
+
+    def _serve(self) -> None:
         while not (self._closing and not self._queue):
             self._wake.wait()
             if self._window and not self._closing:
                 time.sleep(self._window)
             self._wake.clear()
             with self._writing:
-                self._commit([self._queue.popleft() for _ in range(len(self._queue))])
+                batch = [self._queue.popleft() for _ in range(len(self._queue))]
+                try:
+                    self._commit(batch)
+                except BaseException:
+                    self._queue.extendleft(reversed(batch))  # who of them was not told yet is told why
+                    raise
             if self._closing:
                 self._wake.set()
         with self._writing:
             self._end()
-        self._refuse_queued()
 
     def _end(self) -> None:
         try:
@@ -223,13 +243,16 @@ class Journal:
         _acknowledge(wants_seal, self._failure)
 
     def _write(self, data: Sequence[bytes], meanwhile: Callable[[], object] | None = None) -> None:
-        began = time.perf_counter()
+        began, before = time.perf_counter(), self._segment.size
         try:
             self._segment.write(data, meanwhile)
         except OSError as error:
             self._fail(error)
+        else:
+            self._failure = self._lapsed()
+        if self._failure is not None:
             try:
-                self._segment.cut()
+                self._segment.cut(before)
             except OSError as second:
                 log.error("%s", refusal(self._where, second))
         self._seconds += (time.perf_counter() - began - self._seconds) / 8

@@ -32,6 +32,7 @@ from silva.lake.lock import Hold
 from silva.lake.place import Place, place
 from silva.lake.reader import Reader
 from silva.lake.recovery import recover
+from silva.lake.segment import segments
 from silva.lake.stats import Stats, measure
 from silva.lake.tables import CACHES_MB, OPTIMIZE_AT, Tables
 from silva.lake.tail import Tail
@@ -183,15 +184,17 @@ class Lake:
         self._closed = True
         if self._journal is None or self._compactor is None or self._hold is None:
             return
+        whole = False
         try:
             self._journal.close()
             self._compactor.close()
             self._compactor.drain()
             if self._tables.unindexed(NODES.name) >= OPTIMIZE_AT:
                 self.optimize()
+            whole = not segments(self._place.journal)
         finally:
             self._compactor.end()
-            self._hold.release()
+            self._hold.release(whole=whole)
 
     async def __aenter__(self) -> Lake:
         return self
@@ -371,16 +374,18 @@ class Lake:
         return doctor.examine(self._place, self._tables, self._tail, repair=repair, writing=self.mode == "write")
 
     def _begin(self, window_ms: float, hold: Hold, apart: Apart | None) -> None:
-        newest = max(recover(self._place.journal, self.location), self._tables.newest_segment())
+        newest = recover(self._place.journal, self.location)
+        number = hold.first(self._place.journal, newest, self._tables)
         self._compactor = Compactor(self._place.journal, self._tables, self.location, hold.check, apart)
         try:
             self._journal = Journal(
                 self._place.journal,
                 where=self.location,
-                number=newest + 1,
+                number=number,
                 window=window_ms / 1000.0,
                 seal_bytes=SEAL_BYTES,
                 sealed=self._compactor.wake,
+                lapsed=lambda: hold.lapsed,
             )
         except BaseException:
             self._compactor.close()

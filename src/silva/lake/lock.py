@@ -1,30 +1,28 @@
 """One writer at a time.
 
-A folder is held by a file lock, which the system drops when its holder dies; a bucket also by a lease object that is
-written only if absent, renewed while held, and taken over when it has run out.
+A folder is held by a file lock, which the system drops when its holder dies: a lock that can be taken proves that who
+held it is gone, whatever process ids say, which mean nothing in another container. A bucket is held by a lease as well
+(see `lease`), whose number makes the segments of two machines two.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
-import logging
+import hashlib
 import os
-import platform
-import threading
-import time
+import uuid
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
 from silva.errors import StoreError
-from silva.lake.durable import make_folder, refusals
+from silva.lake.durable import create_whole, make_folder, refusals
+from silva.lake.lease import Lease
 from silva.lake.place import Folder, Place
+from silva.lake.segment import is_numbered, numbered, renumber, segments
+from silva.lake.tables import Tables
 
-LEASE = "writer.json"
-LEASE_SECONDS = 60.0
-log = logging.getLogger(__name__)
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 class FolderLock:
@@ -63,81 +61,6 @@ class FolderLock:
         self._lock.release()
 
 
-class BucketLease:
-    """The writer's lease of an object store, renewed by a thread every third of its time.
-
-    Raises:
-        StoreError: another writer's lease has not run out; the line names its host's alias and pid.
-    """
-
-    def __init__(self, bucket: Any, seconds: float = LEASE_SECONDS) -> None:
-        self._bucket, self._seconds = bucket, seconds
-        self.lost = False
-        self._mutex = threading.Lock()
-        self._ended = threading.Event()
-        tag = bucket.create(LEASE, self._text())
-        if tag is None:
-            tag = self._take_over()
-        self._tag: str = tag
-        self._thread = threading.Thread(target=self._renew, name="silva-lease", daemon=True)
-        self._thread.start()
-
-    def release(self) -> None:
-        """Stop renewing and let the next writer in."""
-        self._ended.set()
-        self._thread.join()
-        if not self.lost:
-            self._bucket.delete(LEASE)
-
-    def check(self) -> None:
-        """Renew the lease now; raise where another has it, so that nothing more is committed."""
-        self._replace()
-        if self.lost:
-            raise StoreError(f"lake {self._bucket.where}: another writer took the lease over; stop one of them")
-
-    def _text(self) -> bytes:
-        return json.dumps({"pid": os.getpid(), "node": platform.node(), "until": time.time() + self._seconds}).encode()
-
-    def _take_over(self) -> str:
-        found = self._bucket.tagged(LEASE)
-        if found is None:
-            return self._bucket.create(LEASE, self._text()) or self._refuse({})
-        data, tag = found
-        held = json.loads(data)
-        dead = (
-            held.get("node") == platform.node()
-            and not Path(f"/proc/{held.get('pid')}").exists()
-            and Path("/proc/self").exists()
-        )
-        if held.get("until", 0.0) > time.time() and not dead:
-            self._refuse(held)
-        return self._bucket.replace(LEASE, self._text(), tag) or self._refuse(held)
-
-    def _refuse(self, held: dict[str, Any]) -> str:
-        raise StoreError(
-            f"lake {self._bucket.where}: is being written by pid {held.get('pid', 'unknown')} of another machine or "
-            f"process; wait for it to end (its lease lasts {self._seconds:.0f} s), or open it to read"
-        )
-
-    def _renew(self) -> None:
-        while not self._ended.wait(self._seconds / 3) and not self.lost:
-            try:
-                self._replace()
-            except StoreError as error:  # tried again in a third of the lease's time
-                log.warning("%s", error)
-
-    def _replace(self) -> None:
-        with self._mutex:
-            if self.lost:
-                return
-            tag = self._bucket.replace(LEASE, self._text(), self._tag)
-            if tag is None:
-                self.lost = True
-                log.error("lake %s: another writer took the lease over", self._bucket.where)
-            else:
-                self._tag = tag
-
-
 class Hold:
     """The right to write at a place, until released.
 
@@ -146,26 +69,54 @@ class Hold:
     """
 
     def __init__(self, place: Place) -> None:
-        self._lease: BucketLease | None = None
+        self._lease: Lease | None = None
+        self._where = place.where
         folder = lock_folder(place)
         self._lock = FolderLock(folder, place.where)
         if not isinstance(place, Folder):
             try:
-                self._lease = BucketLease(place)
+                with refusals(place.where):
+                    spool = spool_name(folder)
+                    proof = _proof(folder, spool)
+                self._lease = Lease(place, spool, proof)
             except BaseException:
                 self._lock.release()
                 raise
+
+    def first(self, journal: Path, newest: int, tables: Tables) -> int:
+        """The number of the first segment to write: above all there were in a folder, which one writer after the other
+        counts on; in a bucket the writer's own, which no writer of any machine has had.
+
+        Args:
+            journal: the place's.
+            newest: the highest number of a segment in it.
+            tables: the place's.
+        """
+        if self._lease is None:
+            return max(newest, tables.newest_segment()) + 1
+        count = 1
+        for number, path in segments(journal).items():
+            if not is_numbered(number):  # of an older version; another machine may have used the number too
+                with refusals(self._where):
+                    renumber(path, numbered(self._lease.number, count))
+                count += 1
+        return numbered(self._lease.number, count)
+
+    @property
+    def lapsed(self) -> str | None:
+        """Why nothing may be acknowledged any more, in one line; None while it may."""
+        return None if self._lease is None else self._lease.lapsed
 
     def check(self) -> None:
         """Raise where the right was lost."""
         if self._lease is not None:
             self._lease.check()
 
-    def release(self) -> None:
-        """Let the next writer in."""
+    def release(self, *, whole: bool = False) -> None:
+        """Let the next writer in. `whole`: all that was acknowledged on this machine is in the tables."""
         try:
             if self._lease is not None:
-                self._lease.release()
+                self._lease.release(whole=whole)
         finally:
             self._lock.release()
 
@@ -188,3 +139,21 @@ def held(folder: Path) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def spool_name(folder: Path) -> str:
+    """The name of a spool, drawn once: what tells this machine's disk from another's."""
+    file = folder / "spool.id"
+    if not file.exists():
+        create_whole(file, uuid.uuid4().hex.encode())
+    return file.read_text().strip()
+
+
+def _proof(folder: Path, spool: str) -> str:
+    """What only who holds the lock of this very spool can say, until the machine is started anew; "" where the system
+    does not tell. A copy of the spool on another disk or in another container has another file."""
+    try:
+        file, boot = (folder / "writer.lock").stat(), _BOOT.read_text().strip()
+    except OSError:
+        return ""
+    return hashlib.sha256(f"{spool} {boot} {file.st_dev} {file.st_ino}".encode()).hexdigest()[:32]

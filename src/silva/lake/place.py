@@ -5,6 +5,7 @@ tables/*.lance       the tables
 blobs/ab/abcd…       content-addressed bytes
 tags/NAME.json       named versions of the tables
 ledgers/NAME/…       numbered entries that many may write (see `ledger`)
+writers/             of an object store: who wrote it, and who ended without having brought all to the tables
 journal/             segments not yet compacted (of a folder; an object store's journal is spooled on this machine)
 """
 
@@ -15,13 +16,9 @@ import os
 from pathlib import Path
 from typing import Protocol
 
-import platformdirs
-
 from silva.errors import StoreError
 from silva.lake.durable import create_whole, refusals, write_whole
-
-MARKS = {"writer.lock", "writer.pid", "writer.json"}
-"""What a writer leaves behind that died before the lake was made."""
+from silva.lake.spool import is_mark
 
 
 class Place(Protocol):
@@ -105,13 +102,7 @@ class Folder:
         with refusals(self.where):
             if self.root.exists() and not self.root.is_dir():
                 raise StoreError(f"lake {self.where}: is a file, not a folder; give another location")
-            return not self.root.exists() or all(entry.name in MARKS for entry in self.root.iterdir())
-
-
-def spool(url: str) -> Path:
-    """The folder on this machine in which the journal of the object-store lake `url` is spooled."""
-    name = hashlib.sha256(url.rstrip("/").encode()).hexdigest()[:16]
-    return platformdirs.user_state_path("silva") / "spool" / name
+            return not self.root.exists() or all(is_mark(entry.name) for entry in self.root.iterdir())
 
 
 def place(location: str | Path, options: dict[str, str] | None = None) -> Place:

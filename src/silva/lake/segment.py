@@ -21,6 +21,8 @@ from silva.lake.frames import HEADER, MAGIC, as_batch
 AHEAD = 1 << 20
 """So many zeros are laid out at once."""
 _ZEROS = bytes(AHEAD)
+_PER_WRITER = 1 << 24
+"""A writer of an object store has so many numbers of segments to itself."""
 _MOST_PARTS = 1024
 """Linux takes no more in one call."""
 
@@ -101,12 +103,13 @@ class Segment:
             self._length = self.size
             raise
 
-    def cut(self) -> None:
-        """Take off what is behind the last batch.
+    def cut(self, size: int | None = None) -> None:
+        """Take off what is behind the last batch, or behind an earlier end of one.
 
         Raises:
             OSError: the disk refuses.
         """
+        self.size = self.size if size is None else size
         os.ftruncate(self._descriptor, self.size)
         os.fdatasync(self._descriptor)
         self._length = self.size
@@ -149,6 +152,24 @@ def segments(folder: Path) -> dict[int, Path]:
         return {}
     found = (path for path in folder.iterdir() if path.suffix in (".open", ".sealed") and path.stem.isdigit())
     return {int(path.stem): path for path in sorted(found, key=lambda path: (int(path.stem), path.suffix))}
+
+
+def numbered(writer: int, count: int) -> int:
+    """The number of the `count`th segment of the writer of that number (from 1)."""
+    return writer * _PER_WRITER + count
+
+
+def is_numbered(number: int) -> bool:
+    """Whether the number says its writer; those of an older version, which two machines may both have used, do not."""
+    return number >= _PER_WRITER
+
+
+def renumber(path: Path, number: int) -> Path:
+    """Give a segment another number, durably; return its new name."""
+    target = path.with_name(f"{number:010d}{path.suffix}")
+    path.rename(target)
+    sync_folder(path.parent)
+    return target
 
 
 def added(file: BinaryIO, offset: int, *, sealed: bool) -> bytes:

@@ -132,16 +132,9 @@ class Tables:
                     newest = max(newest, _largest(numbers))
         return newest
 
-    def holds_segment(self, name: str, segment: int) -> bool:
-        """Whether rows of that segment are in the table."""
-        table = self.open(name)
-        if table is None:
-            return False
-        with self.refusals(f"read table {name}"):
-            return table.count_rows(f"segment = {segment}") > 0
-
     def merge(self, spec: Table, rows: pa.Table) -> None:
-        """Add the rows durably in one commit: new ids are inserted; a known id is replaced where the last one wins."""
+        """Add the rows durably in one commit: new ids are inserted; a known id is replaced where the last one wins,
+        unless it came from a later segment: what a dead writer left may be merged after its successor's."""
         started = time.time() - 1.0
         with self._mutex, self.refusals(f"write table {spec.name}"):
             table = self.open(spec.name)
@@ -153,7 +146,7 @@ class Tables:
             known = [field.name for field in table.schema]
             builder = table.merge_insert("id")
             if spec.last_wins:
-                builder = builder.when_matched_update_all()
+                builder = builder.when_matched_update_all(where="target.segment <= source.segment")
             builder.when_not_matched_insert_all().execute(rows.select(known))
             self.settle(spec.name, started)
 
