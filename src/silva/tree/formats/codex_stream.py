@@ -125,9 +125,7 @@ class Stream:
             self._last = self._reply = self._branches.add(self._last, Turn(message=message), author=Author.POLICY)
             return
         before = self._branches.twigs[self._reply].turn.message
-        message = Message(
-            role="assistant", parts=(*before.parts, *parts), tool_calls=(*before.tool_calls, *calls)
-        )
+        message = Message(role="assistant", parts=(*before.parts, *parts), tool_calls=(*before.tool_calls, *calls))
         self._branches.replace(self._reply, message=message)
 
     def _bill(self, usage: Row) -> None:

@@ -38,7 +38,10 @@ class Twig(Record, frozen=True, kw_only=True):
 
 
 class Ending(Record, frozen=True, kw_only=True):
-    """What a file says of the trajectory that ends at a leaf. `usage` None: the sum over its turns that no earlier branch passed."""
+    """What a file says of the trajectory that ends at a leaf.
+
+    `usage` None: the sum over its turns that no earlier branch passed.
+    """
 
     agent: str = ""
     model: str = ""
