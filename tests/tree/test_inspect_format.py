@@ -216,3 +216,20 @@ def test_a_member_larger_than_it_says_is_refused() -> None:
 def test_the_golden_file_written_by_an_earlier_silva_still_opens() -> None:
     read = merged(read_log((FRAMEWORKS / "silva-inspect.eval").read_bytes()))
     assert [contents(bundle) for bundle in read] == [contents(b) for b in merged(golden_writer().bundles())]
+
+
+def test_a_sub_agent_has_a_walk_of_its_own_and_a_failed_tool_its_error() -> None:
+    data = (FRAMEWORKS.parent / "tools" / "inspect-agents.json").read_bytes()
+    (bundle,) = read_log(data)
+    (trajectory,) = bundle.trajectories
+    main = bundle.walk(trajectory)
+    assert [node.message.role for node in main[2:]] == ["assistant", "tool", "assistant", "tool", "assistant"]
+    assert main[3].message.text == "the disk is full"
+    others = [node for node in bundle.nodes if node not in main]
+    # The sub-agent shares the system prompt, and no more.
+    assert others[0].parent_id == main[0].id and others[0].message.text == "look around"
+    told = others[0].attributes["inspect"]
+    assert told["agent"] == "scout" and told["caller"] == main[4].message.tool_calls[0].id
+    assert [node.author for node in others] == ["environment", "policy", "environment", "policy"]
+    assert trajectory.usage.prompt_tokens == sum(node.usage.prompt_tokens for node in bundle.nodes) == 50
+    assert contents(again(inspect_eval, [bundle])) == contents(bundle)

@@ -3,8 +3,8 @@
     header ─▶ task, model ─┐
     samples/<id>_epoch_<n> ┴▶ messages (attachments put back), model events (usage, model, time), scores ─▶ Bundle
 
-An epoch is a place in the group, a scorer's value a score, an error that halted the sample a failure. A failed tool told
-the model its error, so that is its answer's words. Sub-agents have walks of their own (`inspect_agents`). The rest of
+An epoch is a place in the group, a scorer's value a score, an error that halted the sample a failure. A failed tool
+told the model its error: these are its words. Sub-agents have walks of their own (`inspect_agents`). The rest of
 the sample and the header stay under `attributes["inspect"]`.
 """
 
