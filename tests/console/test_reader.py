@@ -212,9 +212,11 @@ def test_terminals_files_and_searches_are_read_from_the_turns() -> None:
     ]
     assert [each["what"] for each in done["searches"]] == ["grep -rn total src"]
     written, edited, failed = done["files"]
-    assert [text for text in written["diff"] if text[0] == "+"] == ["+one", "+two"]
-    assert edited["diff"][1:] == ["-two", "+three"] and not edited["failed"]
-    assert failed["failed"] and "-three" in failed["diff"], "a diff is against what the agent had made of the file"
+    assert [(each["new"], each["text"]) for each in written["diff"]] == [(1, "one"), (2, "two")]
+    changed = [(each["kind"], each.get("old"), each.get("new"), each["text"]) for each in edited["diff"]]
+    assert changed[-2:] == [("-", 2, None, "two"), ("+", None, 2, "three")] and not edited["failed"]
+    gone = [each["text"] for each in failed["diff"] if each["kind"] == "-"]
+    assert failed["failed"] and "three" in gone, "a diff is against what the agent had made of the file"
     assert [each["turn"] for each in work(grower.nodes, after=2)["files"]] == [3, 4]
 
 

@@ -205,6 +205,7 @@ class ConsoleApp:
             "lake": self._reading.lake.location,
             "trouble": watch.trouble,
             "longest": MOST_CHARS,
+            "waiting": len(watch.presence.waiting()),
             **counts,
         }
 

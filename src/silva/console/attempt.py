@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from silva.console.marking import bare
 from silva.rollout.guided_nodes import takes_turn
 from silva.tree import Author, Node, Trajectory, trajectory_at
 
@@ -39,6 +40,7 @@ class Attempt(msgspec.Struct, kw_only=True):
     leaf: str = ""
     last: str = ""
     superseded: bool = False
+    metrics: dict[str, float] = msgspec.field(default_factory=dict[str, float])
     agent: str = ""
     model: str = ""
     version: str = ""
@@ -73,6 +75,7 @@ def of(trajectory: Trajectory) -> Attempt:
         moved=trajectory.finished,
         leaf=trajectory.leaf_id or "",
         superseded=trajectory.superseded,
+        metrics=dict(outcome.metrics),
         agent=trajectory.agent,
         model=trajectory.model,
         version=trajectory.policy_version,
@@ -105,7 +108,7 @@ def brief(node: Node, most: int = 160) -> str:
     """A message on one line: its text, then its calls."""
     message = node.message
     calls = " ".join(f"→ {call.name}({call.arguments[:most]})" for call in message.tool_calls)
-    text = " ".join(f"{message.text[: 4 * most]} {calls}".split())
+    text = " ".join(f"{bare(message.text[: 4 * most])} {calls}".split())
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

@@ -14,22 +14,27 @@ from silva.console.view import said
 from silva.errors import UsageError
 from silva.rollout.guided_nodes import takes_turn
 from silva.rollout.seen import seen_at
-from silva.tree import Node, Outcome, Status, TextPart, ThinkingPart, Trajectory
+from silva.tree import Author, Node, Outcome, Status, TextPart, ThinkingPart, Trajectory
 
 MOST_PIECES = 2_000
 
 
-def pieces(tree: OpenTree) -> list[dict[str, Any]]:
+def pieces(tree: OpenTree, masked: frozenset[str] = frozenset()) -> list[dict[str, Any]]:
     """The tree's pieces, each after the one it hangs on. `first` and `last` are nodes, `on` the piece above (None at a
-    root), `turns` how many it holds, `begins` who wrote its first node, `end` whether it ends in a leaf."""
+    root), `turns` how many it holds, `begins` who wrote its first node, `end` whether it ends in a leaf; `people`,
+    `masked` and `risks` count turns and words of people, turns that carry no loss, and turns with a risk."""
     found: list[dict[str, Any]] = []
     waiting: list[tuple[Node, int | None]] = [(root, None) for root in reversed(tree.children(None))]
     while waiting and len(found) < MOST_PIECES:
         first, on = waiting.pop()
         node, turns, count = first, 0, 0
+        people = dropped = risks = 0
         while True:
             turns += takes_turn(node)
             count += 1
+            people += node.author is Author.PERSON
+            dropped += node.id in masked
+            risks += bool(node.risks)
             children = tree.children(node.id)
             if len(children) != 1 or (not node.slot and children[0].slot):
                 break
@@ -45,6 +50,9 @@ def pieces(tree: OpenTree) -> list[dict[str, Any]]:
                 "turns": turns,
                 "slot": node.slot,
                 "run": node.run_id,
+                "people": people,
+                "masked": dropped,
+                "risks": risks,
                 "begins": str(first.author),
                 "text": brief(first, 90),
                 "end": not children,

@@ -11,13 +11,14 @@ from typing import Any
 
 from silva.console.attempt import CUT, RUNNING, Attempt
 from silva.console.forest import Forest
+from silva.console.presence import Presence, counted
 from silva.tree import Run
 
 MOST_DOTS = 400
 """Dots of a scatter plot; where there are more places, those that lie close share one."""
 
 
-def overview(forest: Forest, run: Run) -> dict[str, Any]:
+def overview(forest: Forest, run: Run, presence: Presence) -> dict[str, Any]:
     """A line of the list of runs."""
     attempts = [each for each in forest.by_run.get(run.id, {}).values() if not each.superseded]
     live = sum(each.status == RUNNING for each in attempts)
@@ -39,6 +40,7 @@ def overview(forest: Forest, run: Run) -> dict[str, Any]:
         "expected": expected(forest, run),
         "ended": len(attempts) - live - cut,
         "live": live,
+        "states": counted(presence, run, attempts),
         "failed": sum(each.status == "failed" for each in attempts),
         "success": sum(each.success is True for each in judged) / len(judged) if judged else None,
         "score": sum(scores) / len(scores) if scores else None,
@@ -49,12 +51,12 @@ def overview(forest: Forest, run: Run) -> dict[str, Any]:
     }
 
 
-def detail(forest: Forest, run: Run) -> dict[str, Any]:
+def detail(forest: Forest, run: Run, presence: Presence) -> dict[str, Any]:
     """The line, and with it failures by cause, safety against score, and what stands in the run's record."""
     attempts = [each for each in forest.by_run.get(run.id, {}).values() if not each.superseded]
     causes = Counter((each.boundary, each.failure.partition(":")[0]) for each in attempts if each.boundary)
     return {
-        **overview(forest, run),
+        **overview(forest, run, presence),
         "causes": [{"boundary": where, "code": code, "count": n} for (where, code), n in causes.most_common(12)],
         "scatter": scatter(attempts),
         "seed": run.seed,

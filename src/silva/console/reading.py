@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from silva.console import columns, training
 from silva.console import overview as figures
-from silva.console import training
 from silva.console.attempt import CUT, RUNNING, Attempt, of, row
 from silva.console.comparing import side_by_side
 from silva.console.outline import context, pieces
@@ -22,13 +22,12 @@ from silva.console.work import work
 from silva.errors import StoreError, UsageError
 from silva.lake import Lake, parse
 from silva.report.compare import compare
-from silva.tree import Node
+from silva.tree import Node, Run, masked_nodes
 
 PAGE = 500
 """Rows given at a time."""
 FOUND = 200
 """Turns that a search of the lake gives."""
-_SORTS = ("moved", "started", "task", "status", "score", "safety", "turns", "tokens", "usd", "run", "env")
 _IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 
 
@@ -47,6 +46,7 @@ class Reading:
         self.streams = Streams()
         self.trees = Trees(lambda id: self.lake.nodes(tree_id=id))
         self.watch = Watch(self.lake, self.trees, self.streams)
+        self.streams.told = self.watch.told
         self._filtered: dict[tuple[str, str, int], list[Attempt]] = {}
 
     def close(self) -> None:
@@ -60,14 +60,14 @@ class Reading:
         """Every run in figures, the latest first."""
         with self.watch.lock:
             forest = self.watch.forest
-            found = [figures.overview(forest, run) for run in forest.runs.values()]
+            found = [figures.overview(forest, run, self.watch.presence) for run in forest.runs.values()]
         return sorted(found, key=lambda each: (-each["moved"], each["id"]))
 
     def run(self, id: str, brief: bool = False) -> dict[str, Any]:
         """One run in figures; `brief`: its line of the list alone."""
         with self.watch.lock:
             told = figures.overview if brief else figures.detail
-            return told(self.watch.forest, self._run(id))
+            return told(self.watch.forest, self._run(id), self.watch.presence)
 
     def attempts(
         self,
@@ -78,23 +78,23 @@ class Reading:
         descending: bool = True,
         offset: int = 0,
         limit: int = PAGE,
+        scores: str = "",
     ) -> dict[str, Any]:
-        """A page of attempts' rows, and how many there are in all.
+        """A page of attempts' rows, how many there are in all, and the names of their further metrics.
 
         Args:
             run: of one run; all if none.
             where: a condition on trajectories (`score >= 0.5`); those under way meet none.
             text: what is looked for in task, run, id, status and failure; letters of either case.
-            sort: a column.
+            sort: a column, or the name of a metric.
             descending: the largest first.
             offset: rows to pass over.
             limit: rows to give.
+            scores: conditions on any score (`score >= 0.5, recall < 1`; see `columns`).
 
         Raises:
             UsageError: the condition or the column is none.
         """
-        if sort not in _SORTS:
-            raise UsageError(f"there is no column {sort[:40]!r} to sort by: there are {', '.join(_SORTS)}")
         found = self._where(run, where)
         if text:
             wanted = text.casefold()
@@ -104,13 +104,12 @@ class Reading:
                 if wanted in f"{each.task} {each.run} {each.id} {each.status} {each.failure} {each.model}".casefold()
             ]
 
-        def key(each: Attempt) -> tuple[bool, Any, str]:
-            value = getattr(each, sort)
-            return (value is not None) if descending else (value is None), value if value is not None else 0, each.id
-
-        found = sorted(found, key=key, reverse=descending)
-        rows = [row(each) for each in found[max(0, offset) : max(0, offset) + max(1, min(limit, PAGE))]]
-        return {"total": len(found), "offset": offset, "rows": rows}
+        if scores:
+            found = columns.met(found, scores)
+        metrics = columns.names(found)
+        found = columns.sorted_by(found, sort, descending, metrics)
+        rows = [self.watch.told(each) for each in found[max(0, offset) : max(0, offset) + max(1, min(limit, PAGE))]]
+        return {"total": len(found), "offset": offset, "rows": rows, "metrics": metrics}
 
     def attempt(self, id: str) -> Attempt:
         """The row of an attempt, by its id or the only beginning of it.
@@ -142,11 +141,11 @@ class Reading:
         grown = self.trees.open(head.tree if head else tree)
         nodes = self._nodes(grown, head, leaf)
         start = next((i + 1 for i, node in enumerate(nodes) if node.id == after), 0) if after else 0
-        others = [row(each) for each in self._of_tree(grown.id)]
+        others = [self.watch.told(each) for each in self._of_tree(grown.id)]
         with self.watch.lock:
             task = self.watch.forest.tasks.get(head.task if head else "")
         return {
-            "head": row(head) if head else None,
+            "head": self.watch.told(head) if head else None,
             "tree": grown.id,
             "leaf": nodes[-1].id if nodes else "",
             "run": head.run if head else (nodes[-1].run_id if nodes else ""),
@@ -175,8 +174,11 @@ class Reading:
         grown = self.trees.open(tree)
         ends = defaultdict(list)
         for each in self._of_tree(tree):
-            ends[each.leaf].append({"id": each.id, "status": each.status, "score": each.score, "run": each.run})
-        return {"nodes": len(grown), "pieces": [{**each, "ends": ends.get(each["last"], [])} for each in pieces(grown)]}
+            ends[each.leaf].append(self.watch.told(each))
+        runs = sorted({each.run for each in self._of_tree(tree)})
+        masked = masked_nodes(judged for run in runs for judged in self.lake.supervisions(run_id=run))
+        found = [{**each, "ends": ends.get(each["last"], [])} for each in pieces(grown, masked)]
+        return {"nodes": len(grown), "pieces": found}
 
     def find(self, text: str, id: str = "", tree: str = "", leaf: str = "") -> list[str]:
         """The nodes of a walk in which a text stands, letters of either case."""
@@ -294,6 +296,18 @@ class Reading:
         with self.watch.lock:
             found = [each for each in self.watch.forest.attempts.values() if each.tree == tree]
         return sorted(found, key=lambda each: (each.run, each.slot))
+
+    def path(self, id: str = "", tree: str = "", leaf: str = "") -> tuple[list[Node], Attempt | None, Run | None]:
+        """The nodes of a walk, root first, the attempt that it is of, and its run.
+
+        Raises:
+            UsageError: there is none.
+        """
+        head = self.attempt(id) if id else None
+        nodes = self._nodes(self.trees.open(head.tree if head else tree), head, leaf)
+        name = head.run if head else (nodes[-1].run_id if nodes else "")
+        with self.watch.lock:
+            return nodes, head, self.watch.forest.runs.get(name)
 
     def _nodes(self, grown: OpenTree, head: Attempt | None, leaf: str) -> list[Node]:
         if not leaf and head is not None:

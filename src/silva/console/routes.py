@@ -6,16 +6,23 @@ POST /api/…    an order; its body is JSON
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
 
+from silva.console.attempt import CUT, RUNNING
+from silva.console.inbox import inbox
 from silva.console.orders import Label, Orders, Save, Say
 from silva.console.reading import PAGE, Reading
+from silva.console.timeline import timeline
 from silva.console.trail import Trail
+from silva.console.trained import text_of, trained, trained_run, trajectory_of
 from silva.console.users import User
+from silva.console.workspace import workspace
 from silva.errors import UsageError
+from silva.guide import events
 
 Query = dict[str, str]
 Body = TypeVar("Body", bound=msgspec.Struct)
@@ -50,7 +57,29 @@ def questions(reading: Reading, orders: Orders, trail: Trail) -> dict[str, Quest
             descending=query.get("descending", "1") == "1",
             offset=_whole(query, "offset", 0),
             limit=_whole(query, "limit", PAGE),
+            scores=query.get("scores", ""),
         )
+
+    def timed(query: Query) -> Any:
+        nodes, head, _ = reading.path(**place(query))
+        if head is None:
+            raise UsageError("the question needs id: a timeline is of an attempt")
+        happened = events(reading.lake, head.run).read()
+        ended = head.status not in (RUNNING, CUT)
+        return timeline(nodes, head.id, happened, head.moved if ended or head.status == CUT else time.time())
+
+    def files(query: Query) -> Any:
+        nodes, _, run = reading.path(**place(query))
+        return workspace(nodes, query.get("node", ""), run, query.get("path", ""))
+
+    def training_of(query: Query) -> Any:
+        if not query.get("id"):
+            return trained_run(reading.lake, _needed(query, "run"))
+        nodes, head, run = reading.path(id=query["id"])
+        record = trajectory_of(reading.lake, head.id) if head is not None else None
+        if head is None or record is None:
+            raise UsageError("it has not ended: what will be trained is known then")
+        return {**trained(reading.lake, record, nodes, text_of(run)), "row": reading.watch.told(head)}
 
     def ids(query: Query) -> list[str]:
         return [id for id in _needed(query, "ids").split(",") if id]
@@ -65,6 +94,10 @@ def questions(reading: Reading, orders: Orders, trail: Trail) -> dict[str, Quest
         "branches": Question("viewer", lambda query: reading.branches(_needed(query, "tree"))),
         "find": Question("viewer", lambda query: {"found": reading.find(_needed(query, "text"), **place(query))}),
         "work": Question("viewer", lambda query: reading.work(**place(query), after=_whole(query, "after", 0))),
+        "inbox": Question("viewer", lambda query: inbox(reading.watch, reading.trees)),
+        "timeline": Question("viewer", timed),
+        "workspace": Question("viewer", files),
+        "trained": Question("viewer", training_of),
         "judged": Question("viewer", lambda query: {"judged": reading.judged(_needed(query, "run"))}),
         "words": Question("viewer", lambda query: orders.words(_needed(query, "run"))),
         "turns": Question(

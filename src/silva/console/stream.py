@@ -9,11 +9,12 @@ shows at a time, they are dropped and the page is told to ask again: a browser t
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from silva.console.attempt import row
+from silva.console.attempt import Attempt, row
 from silva.console.forest import Change
 from silva.console.view import line
 
@@ -29,8 +30,9 @@ _encode = msgspec.json.Encoder().encode
 class Stream:
     """One browser's page. `run`, `tree`: what it looks at ("" for none; `run` "*": which runs move)."""
 
-    def __init__(self, run: str, tree: str) -> None:
-        self.run, self.tree = run, tree
+    def __init__(self, run: str, tree: str, told: Callable[[Attempt], dict[str, Any]] = row) -> None:
+        self.run, self.tree, self._told = run, tree, told
+        self._inbox = False
         self._rows: dict[Any, dict[str, Any]] = {}
         self._runs: set[str] = set()
         self._nodes: list[dict[str, Any]] = []
@@ -43,7 +45,7 @@ class Stream:
         """Take what changed; from the loop's thread."""
         for key, attempt in change.attempts.items():
             if self.run == attempt.run or attempt.tree == self.tree:
-                self._rows[key] = row(attempt)
+                self._rows[key] = self._told(attempt)
         self._runs |= change.runs if self.run == "*" else change.runs & {self.run}
         if self.tree:
             self._nodes += [line(node) for node in change.nodes if node.tree_id == self.tree]
@@ -60,6 +62,11 @@ class Stream:
     def words(self) -> None:
         """Something was said to the run, or an agent waits."""
         self._words = True
+        self._news.set()
+
+    def inbox(self) -> None:
+        """Who waits for a person has changed, in some run."""
+        self._inbox = True
         self._news.set()
 
     def stale(self) -> None:
@@ -88,15 +95,18 @@ class Stream:
             told["judged"] = self._judged
         if self._words:
             told["words"] = True
+        if self._inbox:
+            told["inbox"] = True
         self._rows, self._runs, self._nodes, self._judged = {}, set(), [], []
-        self._stale = self._words = False
+        self._stale = self._words = self._inbox = False
         return b"data: " + _encode(told) + b"\n\n"
 
 
 class Streams:
-    """All of them. Use from the loop's thread, but for `post`."""
+    """All of them. Use from the loop's thread, but for `post`. `told` makes the row of an attempt."""
 
     def __init__(self) -> None:
+        self.told: Callable[[Attempt], dict[str, Any]] = row
         self._streams: set[Stream] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -114,6 +124,11 @@ class Streams:
         if self._loop is not None and self._streams:
             self._loop.call_soon_threadsafe(self._words, run)
 
+    def post_inbox(self) -> None:
+        """Tell everybody that who waits for a person has changed, from any thread."""
+        if self._loop is not None and self._streams:
+            self._loop.call_soon_threadsafe(self._waits)
+
     def post_stale(self) -> None:
         """Tell everybody to ask again, from any thread."""
         if self._loop is not None:
@@ -125,7 +140,7 @@ class Streams:
 
     def open(self, run: str, tree: str) -> Stream:
         """A new browser page."""
-        stream = Stream(run, tree)
+        stream = Stream(run, tree, self.told)
         self._streams.add(stream)
         return stream
 
@@ -141,6 +156,10 @@ class Streams:
         for stream in self._streams:
             if stream.run == run:
                 stream.words()
+
+    def _waits(self) -> None:
+        for stream in self._streams:
+            stream.inbox()
 
     def _stale(self) -> None:
         for stream in self._streams:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from silva.console.attempt import brief
+from silva.console.calls import calls
+from silva.console.marking import ansi, markdown
 from silva.tree import ImagePart, Message, Node, TextPart, ThinkingPart
 
 MOST_TEXT = 200_000
@@ -31,6 +33,9 @@ def line(node: Node) -> dict[str, Any]:
     }
     if node.message.tool_calls:
         made["calls"] = [call.name for call in node.message.tool_calls]
+    spent = spending(node)
+    if spent:
+        made["spent"] = spent
     if node.reward is not None:
         made["reward"] = node.reward
     if node.risks:
@@ -67,17 +72,40 @@ def whole(node: Node) -> dict[str, Any]:
     }
 
 
+def spending(node: Node) -> dict[str, Any]:
+    """What a turn took: seconds of the `model` and the `environment`, tokens `read` (`cached` of them) and `written`,
+    `usd`; what is none is left out."""
+    usage = node.usage
+    given = {
+        "model": round(usage.model_seconds, 3),
+        "environment": round(usage.env_seconds, 3),
+        "read": usage.prompt_tokens,
+        "cached": usage.cached_tokens,
+        "written": usage.completion_tokens,
+        "usd": usage.usd,
+    }
+    return {name: value for name, value in given.items() if value}
+
+
 def said(message: Message) -> dict[str, Any]:
-    """A message's parts and calls."""
+    """A message's parts and calls. Of a text, `blocks` are what it says as Markdown (an agent's, a person's), `lines`
+    its coloured lines (what a tool answered); where it has neither, it is drawn as it stands."""
     parts: list[dict[str, Any]] = []
     for part in message.parts:
         if isinstance(part, ImagePart):
             parts.append({"kind": "image", "hash": part.hash, "media_type": part.media_type})
             continue
         kind = "thinking" if isinstance(part, ThinkingPart) else "text"
-        parts.append({"kind": kind, "text": part.text[:MOST_TEXT], "cut": max(0, len(part.text) - MOST_TEXT)})
-    calls = [{"id": call.id, "name": call.name, "arguments": call.arguments[:MOST_TEXT]} for call in message.tool_calls]
-    return {"role": message.role, "parts": parts, "tool_calls": calls}
+        text = part.text[:MOST_TEXT]
+        made: dict[str, Any] = {"kind": kind, "text": text, "cut": max(0, len(part.text) - MOST_TEXT)}
+        if message.role == "tool":
+            lines = ansi(text)
+            made |= {"lines": lines} if lines else {}
+        elif kind == "text":
+            blocks = markdown(text)
+            made |= {"blocks": blocks} if blocks else {}
+        parts.append(made)
+    return {"role": message.role, "parts": parts, "tool_calls": calls(message)}
 
 
 def text_of(node: Node) -> str:

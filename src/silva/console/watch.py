@@ -2,6 +2,7 @@
 
     every LOOK seconds: Follower.fresh ─▶ Forest.take, Trees.take ─▶ Streams.post
                         mailboxes of the runs that somebody looks at ─▶ Streams.post_words
+    every PRESENCE seconds: heartbeats and events of the runs under way ─▶ whose state has changed ─▶ Streams.post
 
 It reads; the engine that writes is another process and never waits for it. What cannot be read is told on every page
 (`trouble`) and tried again.
@@ -13,8 +14,11 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from silva.console.forest import Forest
+from silva.console.attempt import RUNNING, Attempt, row
+from silva.console.forest import Change, Forest
+from silva.console.presence import Presence
 from silva.console.stream import Streams
 from silva.console.trees import Trees
 from silva.errors import SilvaError
@@ -23,11 +27,15 @@ from silva.guide.mailroom import folder_of
 from silva.lake import Lake, field
 from silva.lake.filters import literal
 from silva.lake.follower import Follower
+from silva.lake.heartbeat import beats_of
 from silva.lake.place import place
 from silva.tree import Node
 
 LOOK = 0.1
 """Seconds between looks."""
+
+PRESENCE = 1.0
+"""Seconds between looks at who is there."""
 
 PATIENCE = 2.0
 """Seconds until the next look where one failed."""
@@ -49,6 +57,9 @@ class Watch:
         self._follower = Follower(place(lake.location).journal)
         self._mail: dict[str, tuple[float, ...]] = {}
         self._mail_folder = folder_of(lake.location)
+        self.presence = Presence(beats_of(lake.location), self._mail_folder)
+        self._states: dict[str, str] = {}
+        self._present = 0.0
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="silva-console-watch", daemon=True)
         self.lock = threading.RLock()
@@ -63,6 +74,7 @@ class Watch:
             StoreError: the lake cannot be read.
         """
         self._load()
+        self._look_who_is_there()
         self._thread.start()
         return self
 
@@ -129,6 +141,36 @@ class Watch:
     def _step(self) -> None:
         self.look()
         self._look_at_mail()
+        self._look_who_is_there()
+
+    def told(self, attempt: Attempt) -> dict[str, Any]:
+        """An attempt's row, with the state it is in and why."""
+        state, why = self.presence.state(self.forest.runs.get(attempt.run), attempt, time.time())
+        return {**row(attempt), "state": state, "why": why} if state else row(attempt)
+
+    def _look_who_is_there(self) -> None:
+        now = time.time()
+        if now - self._present < PRESENCE:
+            return
+        self._present = now
+        with self.lock:
+            runs = list(self.forest.runs.values())
+            under_way = [
+                (run, attempt)
+                for run in runs
+                if not run.finished
+                for attempt in self.forest.by_run.get(run.id, {}).values()
+                if attempt.status == RUNNING
+            ]
+        moved = self.presence.look(runs)
+        states = {attempt.id: self.presence.state(run, attempt, now)[0] for run, attempt in under_way}
+        changed = [each for _, each in under_way if states[each.id] != self._states.get(each.id, "working")]
+        self._states = states
+        if changed:
+            rows = {each.key: each for each in changed}
+            self._streams.post(Change(runs={each.run for each in changed}, attempts=rows))
+        if moved:
+            self._streams.post_inbox()
 
     def _look_at_mail(self) -> None:
         for run in self._streams.watched():

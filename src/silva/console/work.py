@@ -3,24 +3,25 @@
 walk ─▶ turns (silva.curate.turn) ─▶ calls by kind (silva.curate.mask.kinds) ─┬▶ terminal: command, what it printed
                                                                              ├▶ file: a diff
                                                                              └▶ search: what for, what was found
+
+A diff has the lines' numbers in the file where what the file held is known: it was written in an earlier turn. Where it
+is not, an edit shows what it replaced, without numbers.
 """
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from typing import Any
 
+from silva.console.diff import changes
+from silva.console.marking import ansi
 from silva.curate.mask.kinds import PATHS, Kinds, command_of
 from silva.curate.turn import Call, Turn, read_walk
 from silva.tree import Node
 
 MOST = 20_000
 """Characters of one entry."""
-MOST_LINES = 400
-"""Lines of one diff."""
-
 _KINDS = Kinds()
 _SEARCH = re.compile(r"(^|[_-])(search|grep|find|query|lookup)([_-]|$)|search", re.IGNORECASE)
 _SHELL_SEARCH = re.compile(r"^\s*(?:\w+=\S+\s+)*(grep|rg|find|ag|ack|git\s+grep)\b")
@@ -53,7 +54,15 @@ def work(nodes: Iterable[Node], after: int = 0) -> dict[str, Any]:
                 session = str((call.arguments or {}).get("session", "main"))
                 typed = command or str((call.arguments or {}).get("key", ""))
                 terminals.append(
-                    {**place, "session": session, "tool": call.name, "command": _cut(typed), "output": _cut(answer)}
+                    {
+                        **place,
+                        "session": session,
+                        "tool": call.name,
+                        "command": _cut(typed),
+                        "output": _cut(answer),
+                        "lines": ansi(_cut(answer)),
+                        "at": turn.action.started,
+                    }
                 )
     return {"turns": len(turns), "terminals": terminals, "files": files, "searches": searches}
 
@@ -67,24 +76,27 @@ def _changed(call: Call, contents: dict[str, str], place: dict[str, Any]) -> lis
         before = contents.get(path, "")
         if not place["failed"]:
             contents[path] = text
-        return [{**place, "path": path, "how": "written", "diff": _diff(before, text)}]
+        return [{**place, "path": path, "how": "written", "numbered": True, "diff": changes(before, text)}]
     if kind == "edit" and path:
         old = next((str(arguments[n]) for n in ("old", "old_str", "old_string", "search") if n in arguments), "")
         new = next((str(arguments[n]) for n in ("new", "new_str", "new_string", "replace") if n in arguments), "")
-        if path in contents and old and not place["failed"]:
-            contents[path] = contents[path].replace(old, new)
-        return [{**place, "path": path, "how": "edited", "diff": _diff(old, new)}]
+        before = contents.get(path)
+        numbered = before is not None and bool(old) and old in before
+        if numbered:
+            after = str(before).replace(old, new, -1 if arguments.get("replace_all") else 1)
+            if not place["failed"]:
+                contents[path] = after
+            old, new = str(before), after
+        else:
+            contents.pop(path, None)
+        return [{**place, "path": path, "how": "edited", "numbered": numbered, "diff": changes(old, new, numbered)}]
     if kind == "run":
         paths = sorted(_KINDS.edited(call) | _KINDS.written(call))
         command = _cut(command_of(call))
+        for each in paths:
+            contents.pop(each, None)  # what it holds now is not known
         return [{**place, "path": each, "how": "by a command", "command": command, "diff": []} for each in paths]
     return []
-
-
-def _diff(before: str, after: str) -> list[str]:
-    lines = list(difflib.unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=2))[2:]
-    more = len(lines) - MOST_LINES
-    return [each[:500] for each in lines[:MOST_LINES]] + ([f"… {more} lines more"] if more > 0 else [])
 
 
 def _answer(turn: Turn, id: str) -> str:

@@ -22,6 +22,7 @@ from silva.collecting import collect_seldom
 from silva.envs import EnvironmentEntry, Registry
 from silva.errors import Exit, UnreachableError, UsageError
 from silva.lake import Lake
+from silva.lake.heartbeat import beating
 from silva.redact import redact_json
 from silva.rollout.agent import Agent
 from silva.rollout.config import RolloutConfig
@@ -109,6 +110,7 @@ async def _run_in(
 ) -> RunResult:
     run, remembered = await asyncio.to_thread(_take_up, lake, config, resume, hooks.retry)
     async with AsyncExitStack() as stack:
+        await stack.enter_async_context(beating(str(lake.location), config.run))
         crew = await _crew(config, stack)
         pools = {} if crew else {name: host_pool(name, entry, config) for name, entry in entries.items()}
         for pool in pools.values():

@@ -31,6 +31,7 @@ export function listen(query, { told, again, state }) {
     source.onmessage = (event) => {
       const news = JSON.parse(event.data);
       if (news.stale) again();
+      if (news.inbox) dispatchEvent(new Event("silva-inbox")); // the count in the head of every page
       told(news);
     };
     source.onerror = () => {

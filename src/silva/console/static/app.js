@@ -1,15 +1,17 @@
 // The frame: which page is shown, the keyboard, light and dark.
-import { h, put } from "./dom.js";
+import { h, put, seldom } from "./dom.js";
 import { ask, tell, tried } from "./api.js";
 import { runs } from "./page_runs.js";
+import { inbox } from "./page_inbox.js";
+import { trained } from "./page_trained.js";
 import { run } from "./page_run.js";
 import { lake } from "./page_lake.js";
 import { compare } from "./page_compare.js";
 import { training } from "./page_training.js";
 import { trail } from "./page_trail.js";
 
-const PAGES = { runs, run, walk: run, lake, compare, training, trail };
-const LINKS = [["runs", "Runs"], ["run", "Run"], ["lake", "Lake"], ["compare", "Compare"], ["training", "Training"]];
+const PAGES = { inbox, runs, run, walk: run, lake, compare, training, trained, trail };
+const LINKS = [["inbox", "Inbox"], ["runs", "Runs"], ["run", "Run"], ["lake", "Lake"], ["compare", "Compare"], ["trained", "What is trained"], ["training", "Training"]];
 const main = document.getElementById("page");
 const app = { me: null, page: null, go, live, last: "" };
 
@@ -24,7 +26,7 @@ function head(where) {
   const links = [...LINKS, ...(app.me?.role === "admin" ? [["trail", "Trail"]] : [])];
   put(document.getElementById("top"),
     h("strong", {}, "Silva"),
-    h("nav", { "aria-label": "Pages" }, links.map(([name, text]) => h("a", { href: name === "run" && app.last ? app.last : `#/${name}`, "aria-current": (where === name || (where === "walk" && name === "run")) && "page" }, text))),
+    h("nav", { "aria-label": "Pages" }, links.map(([name, text]) => h("a", { href: name === "run" && app.last ? app.last : `#/${name}`, "aria-current": (where === name || (where === "walk" && name === "run")) && "page" }, text, name === "inbox" && app.me?.waiting ? h("span", { class: "count", "aria-label": `${app.me.waiting} wait` }, String(app.me.waiting)) : ""))),
     h("span", { class: "room", id: "room" }, app.me ? `${app.me.lake} · ${app.me.name} (${app.me.role})` : ""),
     h("span", { class: "tag", id: "live", "aria-label": "Connection" }, "live"),
     h("button", { "aria-label": "Light or dark", onclick: () => theme() }, "◐"),
@@ -47,6 +49,7 @@ const show = tried(async () => {
   app.page?.close?.();
   app.page = null;
   if (where === "run" || where === "walk") app.last = location.hash;
+  app.where = where;
   head(where);
   document.title = `${where} · Silva console`;
   const place = h("div", { class: "place" }); // of its own: a page that comes late, after another was asked for, is not seen
@@ -61,7 +64,7 @@ const show = tried(async () => {
 const HELP = [
   ["j / k", "next, previous"], ["g / G", "jump to a turn (top of a list) / to the end"], ["/", "search"], ["n / N", "next, previous place found"],
   ["Enter or o", "open, fold and unfold"], ["O", "unfold or fold all"], ["c", "exact context of the turn"], ["s", "say something"],
-  ["b", "branches"], ["[ / ]", "previous, next task of the run"], ["1 … 5", "Runs, Run, Lake, Compare, Training"], ["t", "light or dark"], ["?", "these keys"], ["Esc", "leave a field, close"],
+  ["b", "branches"], ["[ / ]", "previous, next task of the run"], ["1 … 5", "Runs, Run, Lake, Compare, Training"], ["i", "inbox: who waits for you"], ["t", "light or dark"], ["?", "these keys"], ["Esc", "leave a field, close"],
 ];
 function keys() {
   const box = h("dialog", { "aria-label": "Keys" }, h("h2", {}, "Keys"),
@@ -83,7 +86,7 @@ document.addEventListener("keydown", (event) => {
     g: () => list?.select(0), G: () => list?.select(list.count - 1),
     ArrowDown: () => list?.select(list.at + 1), ArrowUp: () => list?.select(Math.max(0, list.at - 1)),
     o: () => list?.opened(list.at), Enter: () => list?.opened(list.at),
-    1: () => go("#/runs"), 2: () => go(app.last || "#/run"), 3: () => go("#/lake"), 4: () => go("#/compare"), 5: () => go("#/training"),
+    i: () => go("#/inbox"), 1: () => go("#/runs"), 2: () => go(app.last || "#/run"), 3: () => go("#/lake"), 4: () => go("#/compare"), 5: () => go("#/training"),
   }[event.key];
   const work = press ?? common;
   if (!work) return;
@@ -99,11 +102,14 @@ addEventListener("hashchange", show);
 const look = async () => {
   const bar = document.getElementById("trouble");
   try {
+    const before = app.me?.waiting;
     app.me = await ask("me");
+    if (before !== undefined && before !== app.me.waiting) head(app.where);
     bar.textContent = app.me.trouble;
     bar.hidden = !app.me.trouble;
   } catch (fault) { bar.textContent = fault.message; bar.hidden = false; }
 };
 await look();
 setInterval(look, 10000);
+addEventListener("silva-inbox", seldom(look, 500));
 if (app.me) await show(); else tell("The console does not answer.", true);

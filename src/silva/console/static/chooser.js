@@ -2,6 +2,7 @@
 import { h, put, decimal, seldom, calmly } from "./dom.js";
 import { ask, tried } from "./api.js";
 import { List } from "./list.js";
+import { state } from "./state.js";
 
 const PAGE = 500;
 
@@ -21,7 +22,7 @@ export async function chooser({ run, id, app }) {
       return h("div", { class: "tr", "aria-label": `attempt ${row.task} ${row.slot}` },
         h("span", { title: row.task }, row.id === id ? h("b", {}, named(row)) : named(row)),
         h("span", { class: "num soft" }, `${row.turns} t`), h("span", { class: !ended ? "num good" : row.success ? "num good" : row.status === "failed" ? "num bad" : "num" }, ended ? (row.score === null ? row.status.slice(0, 6) : decimal(row.score)) : row.status === "running" ? "live" : "cut"),
-        h("span", { class: "last" }, ended ? row.failure || `try ${row.slot} · ${row.status}` : row.last || "…"));
+        h("span", { class: "last" }, row.state && row.state !== "working" ? state(row) : "", ended ? row.failure || `try ${row.slot} · ${row.status}` : row.last || "…"));
     },
     opened: (i) => rows[i] && app.go(`#/run/${encodeURIComponent(run)}/${encodeURIComponent(rows[i].id)}`),
   });

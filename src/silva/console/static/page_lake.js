@@ -2,9 +2,11 @@
 import { h, put, decimal, count, ago, seldom } from "./dom.js";
 import { ask, order, listen, tell, tried } from "./api.js";
 import { List } from "./list.js";
+import { state } from "./state.js";
 
 const PAGE = 500, HELD = 12; // pages of rows held
 const COLUMNS = [["task", "Task"], ["run", "Run"], ["status", "Status"], ["score", "Score"], ["safety", "Safety"], ["turns", "Turns"], ["tokens", "Tokens"], ["usd", "Cost"], ["moved", "Moved"]];
+const WIDTHS = "minmax(120px, 3fr) minmax(60px, 2fr) 86px 56px 56px 52px 70px 62px 90px";
 
 export async function lake(place, { query }, app) {
   let tab = query.get("tab") ?? "Trajectories";
@@ -33,7 +35,16 @@ function trajectories(query, app) {
   const where = h("input", { type: "search", "data-search": "", class: "mono", value: query.get("where") ?? "", placeholder: "score >= 0.5 and env = 'terminal'", "aria-label": "Condition on trajectories", size: "44" });
   const text = h("input", { type: "search", value: query.get("text") ?? "", placeholder: "words in task, run or failure", "aria-label": "Words in trajectories" });
   const said = h("span", { class: "soft", role: "status", "aria-label": "Trajectories found" });
-  const head = h("div", { class: "tr head" }, COLUMNS.map(([name, label]) => h("button", { onclick: () => { descending = sort === name ? !descending : true; sort = name; load(); } }, label)));
+  const scores = h("input", { type: "search", class: "mono", value: query.get("scores") ?? "", placeholder: "recall >= 0.5, turns < 10", "aria-label": "Conditions on any score", size: "26" });
+  let metrics = [];
+  // The columns' widths, as many as there are metrics.
+  const wide = (row) => { row.style.gridTemplateColumns = `${WIDTHS}${" minmax(64px, 1fr)".repeat(metrics.length)}`; return row; };
+  const head = h("div", { class: "tr head" });
+  function drawHead() {
+    put(head, [...COLUMNS, ...metrics.map((name) => [name, name])].map(([name, label]) => h("button", { title: label, "aria-label": sort === name ? `${label}, sorted ${descending ? "down" : "up"}` : `Sort by ${label}`, onclick: () => { descending = sort === name ? !descending : true; sort = name; load(); } }, label, sort === name ? (descending ? " ▾" : " ▴") : "")));
+    wide(head);
+  }
+  drawHead();
   const list = new List({
     label: "Trajectories", estimate: 30, fixed: true,
     render(i) {
@@ -41,18 +52,20 @@ function trajectories(query, app) {
       if (!row) { more(Math.floor(i / PAGE)); return h("div", { class: "tr" }, h("span", {}, "…")); }
       const line = h("div", { class: "tr", "aria-label": `trajectory ${row.task} ${row.slot} of ${row.run}`, "aria-selected": String(marked.has(row.id)) },
         h("span", { title: row.task }, marked.has(row.id) ? "✓ " : "", row.task || row.tree.slice(0, 8), h("span", { class: "soft" }, ` ${row.slot}`)), h("span", {}, row.run),
-        h("span", { class: row.status === "failed" ? "bad" : row.status === "running" ? "good" : "" }, row.status), h("span", { class: "num" }, decimal(row.score)), h("span", { class: "num" }, decimal(row.safety)),
-        h("span", { class: "num" }, row.turns), h("span", { class: "num" }, count(row.tokens)), h("span", { class: "num" }, row.usd ? `$${row.usd.toFixed(2)}` : "–"), h("span", { class: "soft" }, ago(row.moved)));
-      return line;
+        h("span", { class: row.status === "failed" ? "bad" : row.status === "running" ? "good" : "", title: row.failure || row.why || false }, row.state && row.state !== "working" ? state(row) : row.status), h("span", { class: "num" }, decimal(row.score)), h("span", { class: "num" }, decimal(row.safety)),
+        h("span", { class: "num" }, row.turns), h("span", { class: "num" }, count(row.tokens)), h("span", { class: "num" }, row.usd ? `$${row.usd.toFixed(2)}` : "–"), h("span", { class: "soft" }, ago(row.moved)), metrics.map((name) => h("span", { class: "num" }, decimal(row.metrics?.[name] ?? null, 3))));
+      return wide(line);
     },
     opened: (i) => { const row = rows.get(i); if (row) app.go(`#/run/${encodeURIComponent(row.run)}/${encodeURIComponent(row.id)}`); },
   });
-  const given = () => ({ where: where.value.trim(), text: text.value.trim(), sort, descending: descending ? 1 : 0 });
+  const given = () => ({ where: where.value.trim(), text: text.value.trim(), scores: scores.value.trim(), sort, descending: descending ? 1 : 0 });
   const take = (page, answer) => {
     answer.rows.forEach((row, i) => rows.set(page * PAGE + i, row));
     pages = [...pages.filter((each) => each !== page), page];
     while (pages.length > HELD) { const old = pages.shift(); for (let i = old * PAGE; i < (old + 1) * PAGE; i++) rows.delete(i); }
     total = answer.total;
+    if (answer.metrics.join("\n") !== metrics.join("\n")) { metrics = answer.metrics; list.refresh(); }
+    drawHead();
     put(said, `${count(total)} trajectories`);
   };
   const load = tried(async () => {
@@ -74,8 +87,8 @@ function trajectories(query, app) {
     } finally { loading.delete(page); }
     list.refresh();
   });
-  for (const field of [where, text]) { field.addEventListener("keydown", (event) => { if (event.key === "Enter") { load(); field.blur(); } }); field.addEventListener("search", load); }
-  const news = seldom(() => { if (list.element.scrollTop < 40 && !where.value) load(); }, 2000);
+  for (const field of [where, text, scores]) { field.addEventListener("keydown", (event) => { if (event.key === "Enter") { load(); field.blur(); } }); field.addEventListener("search", load); }
+  const news = seldom(() => { if (list.element.scrollTop < 40 && !where.value && !scores.value) load(); }, 2000);
   function mark() {
     const row = rows.get(list.at);
     if (!row) return;
@@ -92,7 +105,7 @@ function trajectories(query, app) {
   });
   const may = app.me.role !== "viewer";
   const element = h("div", { class: "tall attempts" },
-    h("div", { class: "bar" }, where, text, h("button", { onclick: load }, "Filter"), said, h("button", { onclick: mark, title: "x marks the chosen row" }, "Mark"), pair,
+    h("div", { class: "bar" }, where, text, scores, h("button", { onclick: load }, "Filter"), said, h("button", { onclick: mark, title: "x marks the chosen row" }, "Mark"), pair,
       may && h("details", {}, h("summary", {}, "Save as a data set"), h("div", { class: "row-of" }, name, part, h("button", { onclick: keep }, "Save data set"), h("span", { class: "soft" }, "what the condition finds and has ended")))),
     head, h("div", { class: "fill" }, list.element));
   return { element, list, load, news, mark };

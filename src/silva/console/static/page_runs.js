@@ -2,6 +2,7 @@
 import { h, put, percent, decimal, count, clock, ago, seldom, calmly } from "./dom.js";
 import { ask, listen, tried } from "./api.js";
 import { scatter } from "./chart.js";
+import { states } from "./state.js";
 
 export async function runs(place, { query }, app) {
   let rows = (await ask("runs")).runs, text = "", chosen = query.get("run") ?? rows[0]?.id ?? "", detail = null;
@@ -30,7 +31,7 @@ export async function runs(place, { query }, app) {
     return h("tr", { "aria-selected": String(run.id === chosen), onclick: () => choose(run.id), ondblclick: () => app.go(`#/run/${encodeURIComponent(run.id)}`) },
       h("td", {}, h("a", { href: `#/run/${encodeURIComponent(run.id)}` }, run.id), h("div", { class: "soft" }, [run.command, run.envs.join(", "), run.model].filter(Boolean).join(" · "))),
       h("td", { class: run.status === "running" ? "good" : "" }, run.status),
-      h("td", {}, progress(run), run.live ? h("div", { class: "soft" }, `${run.live} under way`) : ""),
+      h("td", {}, progress(run), run.live ? h("div", { class: "soft" }, `${run.live} under way`) : "", h("div", { class: "states" }, states(run.states))),
       h("td", { class: "num" }, pace(run)), h("td", { class: "num" }, percent(run.success)), h("td", { class: "num" }, decimal(run.safety)),
       h("td", { class: run.failed ? "num bad" : "num" }, run.failed), h("td", { class: "num" }, count(run.tokens)), h("td", { class: "num" }, run.usd ? `$${run.usd.toFixed(2)}` : "–"),
       h("td", { class: "soft" }, ago(run.moved)));

@@ -1,6 +1,7 @@
 // What to say: words and orders to the agent, who waits for approval, and all that was said.
 import { h, put, clock, count, calmly } from "./dom.js";
 import { ask, order, tell, tried } from "./api.js";
+import { visible } from "./rendered.js";
 
 const KINDS = { say: "Say", back: "Go back", edit: "Edit the action", forbid: "Forbid", allow: "Allow", good: "Good turn", bad: "Bad turn" };
 
@@ -59,7 +60,7 @@ export function sayer({ run, row, app }) {
   shape();
 
   function ask1(one) {
-    return h("div", { class: "card" }, h("b", {}, `Waits for approval at turn ${one.turn}`), h("span", { class: "soft" }, ` ${one.task_id} · ${(one.reasons ?? []).join(", ")}`), h("pre", {}, one.action),
+    return h("div", { class: "card" }, h("b", {}, `Waits for approval at turn ${one.turn}`), h("span", { class: "soft" }, ` ${one.task_id} · ${(one.reasons ?? []).join(", ")}`), h("pre", { class: "code" }, visible(one.action)),
       may && h("div", { class: "row-of" }, ["approve", "reject"].map((name) => h("button", { class: name === "approve" ? "main" : "", onclick: () => post({ kind: name, to: one.trajectory_id, node: one.node_id, ...(why.value.trim() ? { why: why.value.trim() } : {}) }) }, name === "approve" ? "Approve" : "Reject")),
         h("button", { onclick: tried(() => edit(one)) }, "Edit")));
   }
