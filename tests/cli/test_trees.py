@@ -332,13 +332,24 @@ def test_import_that_finds_no_message_says_so(lake: Path, tmp_path: Path, capsys
         assert list(opened.trajectories()) == []
 
 
+def test_import_of_a_malformed_row_says_so_and_takes_the_others(
+    grown: Bundle, lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "some.jsonl").write_text(json.dumps(FOREIGN) + '\n{"messages": [{"role": "robot"}]}\n')
+    capsys.readouterr()
+    assert silva(["trees", "import", "some.jsonl"]) == Exit.OK
+    printed = capsys.readouterr()
+    assert printed.err.startswith("some.jsonl line 2: messages[0].role: unknown role 'robot'")
+    assert "1 could not be read and dropped out" in printed.out
+
+
 def test_import_of_a_malformed_file_writes_nothing(
     grown: Bundle, lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = records(lake, "bad")
-    (tmp_path / "bad.jsonl").write_text(json.dumps(FOREIGN) + '\n{"messages": [{"role": "robot"}]}\n')
+    (tmp_path / "bad.jsonl").write_text('{"messages": [{"role": "robot"}]}\n{"messages": 3}\n')
     error = said(capsys, "import", "bad.jsonl", code=Exit.USAGE)
-    assert error.startswith("error: bad.jsonl line 2: messages[0].role: unknown role 'robot'")
+    assert error.startswith("error: bad.jsonl line 1: messages[0].role: unknown role 'robot'")
     assert error.count("\n") == 1
     assert records(lake, "bad") == before
     (tmp_path / "empty.jsonl").write_text("")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +17,7 @@ from silva.errors import UnreachableError, UsageError
 from silva.lake import Lake
 from silva.models.gateway import conversations
 from silva.rollout import RolloutConfig, run_rollout
-from silva.sandbox import Level, level
+from silva.sandbox.system import probe
 from silva.tree import Tree
 
 # The loop every vendor's guide shows, with nothing of Silva in it.
@@ -71,6 +72,11 @@ def config(files: Path, command: str, **more: Any) -> RolloutConfig:
     return RolloutConfig.model_validate({**given, **more})
 
 
+def written(places: list[str]) -> list[str]:
+    """Where an attack left its mark."""
+    return [place for place in places if Path(place, "escaped").exists()]
+
+
 def running() -> str:
     """The command lines of all processes."""
     return subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
@@ -81,7 +87,7 @@ async def test_a_program_is_captured_scored_and_confined(files: Path) -> None:
     (trajectory,) = result.trajectories
     assert trajectory.outcome.success, trajectory
     assert (trajectory.turns, trajectory.attributes["exit"]) == (2, 0)
-    assert trajectory.attributes["sandbox"] == level()
+    assert trajectory.attributes["sandbox"] == "namespaces"
     assert trajectory.attributes["output"].strip() == "Done."
     with Lake.open(files / "lake", mode="read") as lake:
         walk = lake.walk(trajectory)
@@ -174,15 +180,54 @@ async def test_a_program_sees_the_variables_it_was_given_and_no_others(
     assert "sk-silva.p." not in output, "the run's token is not written down"
 
 
-@pytest.mark.skipif(level() is not Level.NAMESPACES, reason="needs bubblewrap (Debian: apt-get install bubblewrap)")
-async def test_in_a_sandbox_only_the_own_folder_can_be_written_and_homes_are_not_there(files: Path) -> None:
-    script = files / "look.sh"
-    script.write_text(
-        f"touch {files}/escaped; touch /etc/escaped; ls /home /root /work 2>&1; touch mine && echo wrote\n"
-    )
-    result = await run_rollout(config(files, f"sh {script}", program={"mounts": [str(files)], "sandbox": "namespaces"}))
-    assert not any(place.exists() for place in (files / "escaped", Path("/etc/escaped")))
-    assert "wrote" in result.trajectories[0].attributes["output"]
+ATTACKS = """
+for place in {files} /usr/local /etc /opt / /proc/sys/kernel; do
+    touch $place/escaped 2>/dev/null && echo BAD wrote $place
+done
+for place in /usr /etc / /proc; do mount -o remount,rw,bind $place 2>/dev/null && echo BAD mounted $place; done
+head -1 /etc/shadow 2>/dev/null && echo BAD shadow
+ls -A /home /var /run 2>/dev/null | grep -v -e agent -e : -e tmp -e "^$" && echo BAD homes
+cat /root/.bashrc /root/.profile 2>/dev/null && echo BAD home
+unshare -Ur true 2>/dev/null && echo BAD namespace
+mknod d b 8 0 2>/dev/null && echo BAD device
+grep -E '^(CapEff|CapPrm|CapInh|CapAmb)' /proc/self/status | grep -v 0000000000000000 && echo BAD capabilities
+grep -q 'Seccomp:.2' /proc/self/status || echo BAD seccomp
+[ "$(id -u)" = 0 ] && echo BAD root
+python3 - {port} <<'P'
+import os, socket, sys
+from urllib.parse import urlsplit
+door = urlsplit(os.environ["OPENAI_BASE_URL"]).port
+socket.create_connection(("127.0.0.1", door), 5).close()
+for place in (("127.0.0.1", int(sys.argv[1])), ("127.0.0.1", 22), ("1.1.1.1", 53), ("169.254.169.254", 80)):
+    try: socket.create_connection(place, 2); print("BAD reached", place)
+    except OSError: pass
+P
+touch mine && echo wrote
+"""
+
+
+@pytest.mark.skipif(bool(probe().problem), reason="needs bubblewrap (Debian: apt-get install bubblewrap)")
+async def test_a_program_has_no_rights_and_reaches_its_folder_and_its_model_alone(files: Path) -> None:
+    (files / "private").mkdir(mode=0o700)
+    (files / "private" / "read.txt").write_text("lent\n")
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        attacks = ATTACKS.replace("{files}", str(files)).replace("{port}", str(other.getsockname()[1]))
+        (files / "attack.sh").write_text(f"{attacks}\ncat {files}/private/read.txt\n")
+        result = await run_rollout(config(files, f"sh {files / 'attack.sh'}"))
+    output = result.trajectories[0].attributes["output"]
+    assert output == "wrote\nlent\n", result.trajectories[0]
+    assert written([str(files), "/etc", "/usr/local", "/opt", "/"]) == []
+
+
+@pytest.mark.skipif(bool(probe().problem), reason="needs bubblewrap (Debian: apt-get install bubblewrap)")
+async def test_a_program_has_this_machines_network_where_that_is_asked_for_by_name(files: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        asks = f'python3 -c \'import socket; socket.create_connection(("127.0.0.1", {port}), 5); print("reached")\''
+        (files / "asks.sh").write_text(asks)
+        given = {"mounts": [str(files)], "network": "host"}
+        result = await run_rollout(config(files, f"sh {files / 'asks.sh'}", program=given))
+    assert result.trajectories[0].attributes["output"] == "reached\n"
 
 
 async def test_a_program_that_is_not_there_is_told_in_one_line(files: Path) -> None:

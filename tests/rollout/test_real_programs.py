@@ -18,7 +18,7 @@ from installed_programs import node_program, python_program
 
 from silva.lake import Lake
 from silva.rollout import RolloutConfig, run_rollout
-from silva.sandbox import Level, level
+from silva.sandbox.system import probe
 from silva.tree import Node, Trajectory, Tree
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "programs"
@@ -29,7 +29,7 @@ LOOP = ["system", "user", "assistant", "tool", "assistant", "tool", "tool", "ass
 both = pytest.mark.parametrize(
     "sandbox",
     [
-        pytest.param("namespaces", marks=pytest.mark.skipif(level() is not Level.NAMESPACES, reason="no bubblewrap")),
+        pytest.param("namespaces", marks=pytest.mark.skipif(bool(probe().problem), reason="no sandboxes here")),
         "process",
     ],
 )
@@ -205,7 +205,7 @@ def test_codex_goes_all_the_way(sandbox: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(level() is not Level.NAMESPACES, reason="no bubblewrap")
+@pytest.mark.skipif(bool(probe().problem), reason="no sandboxes here")
 def test_a_group_of_programs_that_name_their_folder_shares_its_prompt(tmp_path: Path) -> None:
     names = tmp_path / "names.py"
     main = f"import os, sys; sys.path.insert(0, {str(EXAMPLES)!r}); from shell_chat import main\n"

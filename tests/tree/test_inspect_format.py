@@ -8,6 +8,7 @@ import io
 import json
 import math
 import zipfile
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from silva.tree import Boundary, ImagePart, Status, TextPart, ThinkingPart, groups
-from silva.tree.formats import Bundle, FormatError, inspect_archive, inspect_eval, merged
+from silva.tree.formats import Bundle, FormatError, inspect_archive, inspect_eval, merged, read
 from silva.tree.formats.inspect_archive import Archive, packed
 
 LOG = (FRAMEWORKS / "inspect.eval").read_bytes()
@@ -34,8 +35,12 @@ def zipped(members: dict[str, Any]) -> bytes:
     return whole.getvalue()
 
 
+def read_log(data: bytes) -> Iterator[Bundle]:
+    return read("inspect", data, file="log.eval")
+
+
 def read_with(changed: dict[str, Any]) -> list[Bundle]:
-    return list(inspect_eval.read(zipped({**MEMBERS, **changed})))
+    return list(read_log(zipped({**MEMBERS, **changed})))
 
 
 def found(bundles_: list[Bundle], task: str, index: int = 0) -> Bundle:
@@ -48,7 +53,7 @@ def test_round_trip_loses_nothing(bundle: Bundle) -> None:
 
 
 def test_a_real_log_is_read_as_it_ran() -> None:
-    bundle = found(list(inspect_eval.read(LOG)), "small/sum")
+    bundle = found(list(read_log(LOG)), "small/sum")
     (trajectory,) = bundle.trajectories
     system, asked, called, answered, said = bundle.walk(trajectory)
     assert (system.message.text, asked.message.text) == ("Answer briefly.", "What is 1 + 2?")
@@ -66,13 +71,13 @@ def test_a_real_log_is_read_as_it_ran() -> None:
 
 
 def test_epochs_are_places_in_the_group() -> None:
-    (bundle,) = merged(inspect_eval.read(LOG))
+    (bundle,) = merged(read_log(LOG))
     by_task = {group.task_id: [t.index for t in group.trajectories] for group in groups(bundle.trajectories)}
     assert by_task == {"small/sum": [0, 1], "small/picture": [0, 1], "small/broken": [0, 1]}
 
 
 def test_attached_images_come_with_their_bytes() -> None:
-    bundle = found(list(inspect_eval.read(LOG)), "small/picture")
+    bundle = found(list(read_log(LOG)), "small/picture")
     image = bundle.walk(bundle.trajectories[0])[1].message.parts[1]
     assert isinstance(image, ImagePart) and image.media_type == "image/png"
     assert hashlib.sha256(bundle.blobs[image.hash]).hexdigest() == image.hash
@@ -80,7 +85,7 @@ def test_attached_images_come_with_their_bytes() -> None:
 
 
 def test_an_error_is_a_failure_at_the_boundary_that_broke() -> None:
-    bundle = found(list(inspect_eval.read(LOG)), "small/broken", 1)
+    bundle = found(list(read_log(LOG)), "small/broken", 1)
     outcome = bundle.trajectories[0].outcome
     assert outcome.status is Status.FAILED and outcome.score is None and outcome.failure is not None
     assert (outcome.failure.boundary, outcome.failure.code) == (Boundary.MODEL, "inspect.RuntimeError")
@@ -89,7 +94,7 @@ def test_an_error_is_a_failure_at_the_boundary_that_broke() -> None:
 
 
 def test_a_real_log_goes_out_as_it_came() -> None:
-    read = list(inspect_eval.read(LOG))
+    read = list(read_log(LOG))
     for bundle, member in zip(read, (m for m in MEMBERS if m.startswith("samples/")), strict=True):
         (data,) = inspect_eval.write([bundle])
         written, before = Archive(data, "again.eval").json(member), copy.deepcopy(MEMBERS[member])
@@ -120,7 +125,7 @@ def test_a_json_log_is_read_alike() -> None:
     samples = [value for member, value in MEMBERS.items() if member.startswith("samples/")]
     text = json.dumps({**MEMBERS["header.json"], "samples": samples}, indent=2).encode()
     assert inspect_eval.recognise(text[:4096], None)
-    assert [contents(b) for b in inspect_eval.read(text)] == [contents(b) for b in inspect_eval.read(LOG)]
+    assert [contents(b) for b in read_log(text)] == [contents(b) for b in read_log(LOG)]
 
 
 def test_a_sample_without_a_mark_is_unscored() -> None:
@@ -146,7 +151,7 @@ def test_kinds_of_content_silva_lacks_are_words_and_kept() -> None:
 def test_a_spoilt_sample_is_read_or_refused_by_name(sample: Any) -> None:
     data = zipped({"header.json": MEMBERS["header.json"], "samples/x.json": sample})
     try:
-        bundle, *_ = inspect_eval.read(data)
+        bundle, *_ = read_log(data)
     except FormatError as error:
         assert error.field.startswith("samples/x.json") or "record cannot" in error.problem
     else:
@@ -157,7 +162,7 @@ def test_a_spoilt_sample_is_read_or_refused_by_name(sample: Any) -> None:
 def test_a_spoilt_header_is_read_or_refused_by_name(header: Any) -> None:
     data = zipped({"header.json": header, SUM: MEMBERS[SUM]})
     try:
-        (bundle,) = inspect_eval.read(data)
+        (bundle,) = read_log(data)
     except FormatError as error:
         assert error.field in ("eval", "version") or "record cannot" in error.problem
     else:
@@ -169,7 +174,7 @@ def test_a_damaged_file_is_refused_or_read(place: int, value: int) -> None:
     data = bytearray(LOG)
     data[place] = value
     try:
-        list(inspect_eval.read(bytes(data)))
+        list(read_log(bytes(data)))
     except FormatError as error:
         assert str(error).startswith("log.eval")
 
@@ -177,14 +182,14 @@ def test_a_damaged_file_is_refused_or_read(place: int, value: int) -> None:
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04", LOG[:1000], b"not a log", b"{", b"[]"])
 def test_what_is_no_log_is_refused(data: bytes) -> None:
     with pytest.raises(FormatError):
-        list(inspect_eval.read(data))
+        list(read_log(data))
 
 
 def test_a_zip_of_something_else_is_refused_and_not_recognised() -> None:
     data = packed([("word/document.json", {})])
     assert not inspect_eval.recognise(data[:4096], None) and inspect_eval.recognise(LOG[:4096], None)
     with pytest.raises(FormatError, match=r"neither header\.json nor _journal/start\.json"):
-        list(inspect_eval.read(data))
+        list(read_log(data))
 
 
 def test_no_more_is_unpacked_than_the_limits(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -195,7 +200,7 @@ def test_no_more_is_unpacked_than_the_limits(monkeypatch: pytest.MonkeyPatch) ->
     for limit, value in (("MOST_MEMBER", 2**19), ("MOST_TOTAL", 2**19), ("MOST_MEMBERS", 1)):
         with monkeypatch.context() as patch, pytest.raises(FormatError, match="more than"):
             patch.setattr(inspect_archive, limit, value)
-            list(inspect_eval.read(bomb.getvalue()))
+            list(read_log(bomb.getvalue()))
 
 
 def test_a_member_larger_than_it_says_is_refused() -> None:
@@ -205,9 +210,26 @@ def test_a_member_larger_than_it_says_is_refused() -> None:
     assert len(text) >= size
     smaller = data.replace(size.to_bytes(4, "little"), (size - 9).to_bytes(4, "little"))
     with pytest.raises(FormatError, match=r"header\.json: is damaged"):
-        list(inspect_eval.read(smaller))
+        list(read_log(smaller))
 
 
 def test_the_golden_file_written_by_an_earlier_silva_still_opens() -> None:
-    read = merged(inspect_eval.read((FRAMEWORKS / "silva-inspect.eval").read_bytes()))
+    read = merged(read_log((FRAMEWORKS / "silva-inspect.eval").read_bytes()))
     assert [contents(bundle) for bundle in read] == [contents(b) for b in merged(golden_writer().bundles())]
+
+
+def test_a_sub_agent_has_a_walk_of_its_own_and_a_failed_tool_its_error() -> None:
+    data = (FRAMEWORKS.parent / "tools" / "inspect-agents.json").read_bytes()
+    (bundle,) = read_log(data)
+    (trajectory,) = bundle.trajectories
+    main = bundle.walk(trajectory)
+    assert [node.message.role for node in main[2:]] == ["assistant", "tool", "assistant", "tool", "assistant"]
+    assert main[3].message.text == "the disk is full"
+    others = [node for node in bundle.nodes if node not in main]
+    # The sub-agent shares the system prompt, and no more.
+    assert others[0].parent_id == main[0].id and others[0].message.text == "look around"
+    told = others[0].attributes["inspect"]
+    assert told["agent"] == "scout" and told["caller"] == main[4].message.tool_calls[0].id
+    assert [node.author for node in others] == ["environment", "policy", "environment", "policy"]
+    assert trajectory.usage.prompt_tokens == sum(node.usage.prompt_tokens for node in bundle.nodes) == 50
+    assert contents(again(inspect_eval, [bundle])) == contents(bundle)

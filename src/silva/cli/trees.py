@@ -28,6 +28,9 @@ Where = Annotated[str | None, typer.Option(help="For example: score >= 0.5 and t
 Identity = Annotated[str, typer.Argument(metavar="TRAJECTORY", help="Its id, or enough of its beginning.")]
 
 
+_MOST_NOTES = 20
+
+
 @app.command("list")
 def list_(
     lake: Location = None,
@@ -161,10 +164,18 @@ def import_(
     if as_json:
         _print_json(msgspec.to_builtins(done))
         return
+    for note in done.notes[:_MOST_NOTES]:
+        typer.echo(note, err=True)
+    if len(done.notes) > _MOST_NOTES:
+        typer.echo(f"and {len(done.notes) - _MOST_NOTES} more of this kind (--json tells all)", err=True)
     known = f" ({done.known} were there already)" if done.known else ""
     images = f", {done.images} images" if done.images else ""
+    dropped = f"; {done.dropped} could not be read and dropped out" if done.dropped else ""
     runs = ", ".join(done.runs)
-    typer.echo(f"{done.trajectories} trajectories{known}, {done.nodes} nodes{images} from {done.format} into {runs}")
+    said = (
+        f"{done.trajectories} trajectories{known}, {done.nodes} nodes{images} from {done.format} into {runs}{dropped}"
+    )
+    typer.echo(said)
 
 
 @app.command()

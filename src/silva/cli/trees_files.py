@@ -19,7 +19,19 @@ from typing import Any
 import msgspec
 
 from silva.errors import StoreError, UsageError
-from silva.tree import AnyRecord, ImagePart, Lineage, Node, Role, Run, Supervision, Trajectory, digest
+from silva.tree import (
+    NO_USAGE,
+    AnyRecord,
+    ImagePart,
+    Lineage,
+    Node,
+    Role,
+    Run,
+    Supervision,
+    Trajectory,
+    Usage,
+    digest,
+)
 from silva.tree.formats import (
     FORMATS,
     WRITABLE,
@@ -29,9 +41,9 @@ from silva.tree.formats import (
     detect,
     find,
     merged,
-    read,
     reference,
     renamed,
+    salvage,
     write,
 )
 
@@ -56,6 +68,10 @@ class Imported(msgspec.Struct, frozen=True):
     nodes: int
     known: int
     images: int
+    notes: tuple[str, ...] = ()
+    """What of the file could not be read, each with its place."""
+    dropped: int = 0
+    """How many records dropped out."""
 
 
 def bundles(lake: Any, chosen: Sequence[Trajectory], whole: Sequence[str]) -> Iterator[Bundle]:
@@ -152,7 +168,7 @@ def _embedded(bundle: Bundle, roles: Sequence[Role]) -> Iterator[str]:
 
 
 async def take_in(location: str, path: Path, name: str | None, run: str | None) -> Imported:
-    """Read a file and append what the lake has not; nothing is written unless all of it can be read.
+    """Read a file and append what the lake has not; what of it cannot be read drops out by name.
 
     Args:
         location: the lake; made where there is none.
@@ -161,7 +177,8 @@ async def take_in(location: str, path: Path, name: str | None, run: str | None) 
         run: the run to import into. None keeps the file's own, or takes the file's name.
 
     Raises:
-        UsageError: the file cannot be read, is malformed (line and field), or its run is another one of the lake.
+        UsageError: nothing of the file can be read (line and field of the first fault), or its run is another one of
+            the lake.
     """
     from silva.lake import Lake
 
@@ -169,7 +186,8 @@ async def take_in(location: str, path: Path, name: str | None, run: str | None) 
     name = name or detect(path.name, data)
     stem = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in path.stem).strip("-.") or "file"
     load = _loader(path.parent)
-    found = [_pictured(bundle, load) for bundle in merged(read(name, data, file=path.name, run=run or stem, load=load))]
+    salvaged = salvage(find(name), data, path.name, run or stem, load)
+    found = [_pictured(bundle, load) for bundle in salvaged.bundles]
     if run is not None:
         found = merged(renamed(bundle, run) for bundle in found)
     if not any(bundle.nodes or bundle.trajectories or bundle.tasks for bundle in found):
@@ -194,7 +212,13 @@ async def take_in(location: str, path: Path, name: str | None, run: str | None) 
             records: list[AnyRecord] = [*([described_run] if described_run else []), *fresh]
             for begin in range(0, len(records), _BATCH):
                 await lake.append(records[begin : begin + _BATCH])
-    return Imported(format=name, runs=tuple(bundle.run.id for bundle in found), **added)
+    return Imported(
+        format=name,
+        runs=tuple(bundle.run.id for bundle in found),
+        notes=tuple(note.said for note in salvaged.notes),
+        dropped=sum(note.dropped for note in salvaged.notes),
+        **added,
+    )
 
 
 def _pictured(bundle: Bundle, load: Loader) -> Bundle:
@@ -253,12 +277,28 @@ def _fresh(lake: Any, bundle: Bundle) -> list[AnyRecord]:
     trajectories = {each.id for each in lake.trajectories(run_id=bundle.run.id)}
     judged = {each.id for each in lake.supervisions(run_id=bundle.run.id)}
     tasks = {task.id for task in lake.tasks()}
+    grown = [each for each in bundle.trajectories if each.id not in trajectories]
+    if not described(bundle.run):
+        grown = [_billed_once(bundle, each, nodes) for each in grown]
     return [
         *(task for task in bundle.tasks if task.id not in tasks),
         *(node for node in bundle.nodes if node.id not in nodes),
-        *(each for each in bundle.trajectories if each.id not in trajectories),
+        *grown,
         *(each for each in bundle.supervisions if each.id not in judged),
     ]
+
+
+def _billed_once(bundle: Bundle, trajectory: Trajectory, known: set[str]) -> Trajectory:
+    """The trajectory without the cost of turns that the lake holds: a session that went on, or the fork of one."""
+    before = [node.usage for node in bundle.walk(trajectory) if node.id in known]
+    if not before:
+        return trajectory
+    paid = sum(before, NO_USAGE)
+    left = {
+        name: max(value * 0, value - getattr(paid, name))
+        for name, value in msgspec.structs.asdict(trajectory.usage).items()
+    }
+    return msgspec.structs.replace(trajectory, usage=Usage(**left))
 
 
 def _tree_ids(lake: Any, run_id: str) -> list[str]:

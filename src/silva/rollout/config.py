@@ -73,11 +73,17 @@ class HostConfig(Section):
 
 
 class ProgramConfig(Section):
-    """How an agent that is a program runs (`agent: "program: CMD"`). `sandbox`: `auto` (the best this machine has),
-    `namespaces` or `process`; `mounts`: folders it may read besides the system and its own installation; `variables`:
-    what to set in its environment; `pass_variables`: names of this process's variables it may see."""
+    """How an agent that is a program runs (`agent: "program: CMD"`). `sandbox`: `namespaces` (as `silva sandbox`), or
+    `process`, which isolates nothing; `network`: `door` (its model and nothing else), hosts it may reach besides, or
+    `host` (this machine's network); `mounts`: folders it may read besides the system and its own installation;
+    `variables`: what to set in its environment; `pass_variables`: names of this process's variables it may see;
+    `memory`, `disk`, `processes`: what it may use."""
 
-    sandbox: Literal["auto", "namespaces", "process"] = "auto"
+    sandbox: Literal["namespaces", "process"] = "namespaces"
+    network: Literal["door", "host"] | tuple[str, ...] = "door"
+    memory: str = "4G"
+    disk: str = "8G"
+    processes: int = Field(default=1024, ge=16)
     mounts: tuple[Path, ...] = ()
     variables: dict[str, str] = Field(default_factory=dict)
     pass_variables: tuple[str, ...] = ()

@@ -18,6 +18,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from urllib.parse import urlsplit
 
 import uvicorn
 
@@ -36,6 +37,8 @@ from silva.models.serving.server import bind, server_config, url_of
 from silva.rollout.config import Budget as EpisodeBudget
 from silva.rollout.config import RolloutConfig
 from silva.rollout.slots import Slot
+from silva.sandbox import open_backend
+from silva.sandbox.protocol import Backend as Sandboxes
 from silva.tree import digest
 
 MODEL = "model"
@@ -44,12 +47,27 @@ MODEL = "model"
 class Doorway:
     """See the module. Made by `open_doorway`."""
 
-    def __init__(self, gateway: Gateway, account: RunAccount, where: str, model: str, agent: str) -> None:
+    def __init__(
+        self,
+        gateway: Gateway,
+        account: RunAccount,
+        where: str,
+        model: str,
+        agent: str,
+        sandboxes: Sandboxes,
+    ) -> None:
         self._gateway = gateway
         self._account = account
         self._where = where
         self._model = model
         self._agent = agent
+        self.sandboxes = sandboxes
+        """Where the programs run."""
+
+    @property
+    def port(self) -> int:
+        """The gateway's, on this machine's loopback."""
+        return urlsplit(self._where).port or 80
 
     def enter(self, slot: Slot, budget: EpisodeBudget) -> tuple[Rollout, dict[str, str]]:
         """A rollout for one attempt, its calls bounded by `budget`, and the variables its program needs. The token
@@ -93,7 +111,7 @@ async def open_doorway(config: RolloutConfig, lake: Lake) -> AsyncIterator[Doorw
     """Serve the run's model to programs until the end of the block.
 
     Raises:
-        UsageError, MissingError, ModelError: the model cannot be had.
+        UsageError, MissingError, ModelError: the model, or the sandbox that is asked for, cannot be had.
     """
     served = await serve_spec(config.model)
     try:
@@ -112,7 +130,9 @@ async def open_doorway(config: RolloutConfig, lake: Lake) -> AsyncIterator[Doorw
             raise UsageError(str(app.failure))
         try:
             name = served.endpoint.model
-            yield Doorway(gateway, account, url_of(listening).removesuffix("/v1"), name, config.agent)
+            where = url_of(listening).removesuffix("/v1")
+            async with await open_backend(config.program.sandbox) as sandboxes:
+                yield Doorway(gateway, account, where, name, config.agent, sandboxes)
         finally:
             server.should_exit = True
             with contextlib.suppress(asyncio.CancelledError):

@@ -1,6 +1,6 @@
 """An agent that is a program: it is started with the model's address in its environment, and its calls are the turns.
 
-    reset ─▶ prompt ─▶ program (confined; its calls go through the doorway) ─▶ last words ─▶ step ─▶ … ─▶ evaluate
+    reset ─▶ prompt ─▶ program (in a sandbox; its calls go through the doorway) ─▶ last words ─▶ step ─▶ … ─▶ evaluate
 
 The program is not changed and knows nothing of Silva: it reads `OPENAI_BASE_URL`, `ANTHROPIC_BASE_URL` and their keys,
 as the vendors' SDKs do. The prompt stands where its command has `{prompt}`, else it comes on standard input. What it
@@ -26,9 +26,8 @@ from silva.rollout.config import RolloutConfig
 from silva.rollout.doorway import Doorway
 from silva.rollout.episode import failed
 from silva.rollout.program_home import ANSWER, HOME, answer, cleared
-from silva.rollout.program_process import Unstartable, executed
+from silva.rollout.program_sandbox import Unstartable, executed, found, seen, spec_of
 from silva.rollout.slots import Slot
-from silva.sandbox import confined, seen
 from silva.tree import Boundary, Failure, Json, Outcome, Record, Status, Trajectory, assistant, trajectory_id
 
 TAIL = 2000
@@ -131,21 +130,22 @@ class ProgramEpisode:
         except OSError as error:
             what = f"what the program left in its home cannot be removed: {error.strerror}"
             raise Unstartable(Failure(boundary=Boundary.AGENT, code="agent.home", message=what)) from error
+        program = found(command[0])
+        arguments = [part.replace("{prompt}", prompt).replace("{workspace}", place) for part in command[1:]]
         passed = {name: os.environ[name] for name in settings.pass_variables if name in os.environ}
-        ready = confined(
-            tuple(part.replace("{prompt}", prompt).replace("{workspace}", str(place)) for part in command),
-            folder,
-            {**passed, **variables, **settings.variables, "SILVA_ANSWER": str(place / HOME / ANSWER)},
-            wanted=settings.sandbox,
-            mounts=settings.mounts,
-        )
-        heard = await executed(ready, folder, "" if takes_argument else prompt)
+        known = {"PATH": os.environ.get("PATH", os.defpath), "LANG": os.environ.get("LANG", "C.UTF-8")}
+        home = f"{place}/{HOME}"
+        known |= {"HOME": home, **passed, **variables, **settings.variables, "SILVA_ANSWER": f"{home}/{ANSWER}"}
+        spec = spec_of(settings, program, folder, self._doorway.port)
+        async with await self._doorway.sandboxes.create(spec) as sandbox:
+            given = "" if takes_argument else prompt
+            done = await executed(sandbox, [str(program), *arguments], given, known)
         return Ended(
-            code=heard.code,
-            output=redact(heard.output),
-            complaint=redact(heard.complaint),
-            answer=redact(answer(folder) or heard.output.strip()),
-            level=ready.level.value,
+            code=done.code,
+            output=redact(done.text),
+            complaint=redact(done.stderr.decode(errors="replace") + done.reason),
+            answer=redact(answer(folder) or done.text.strip()),
+            level=settings.sandbox,
         )
 
     def _facts(self) -> Json:

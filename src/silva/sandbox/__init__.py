@@ -19,7 +19,7 @@ One noun a file:
     criu, frozen    snapshots of processes: CRIU's words, and having it done      criu_trial  whether it works here
     kept, first     what a process snapshot can take: below process 1              blanks      folders made in advance
     owner, reaper   whose everything is; removing what was left      pool     admission, some ready in advance
-    confine       one command confined to a folder (agents that are programs; the network is theirs)
+    door          a port of this machine that a sandbox may reach
 
 A sandbox lives no longer than its owner: the process that opened the backend. Checkpoints do, where a folder for them
 is given.
@@ -31,7 +31,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from silva.errors import UsageError
-from silva.sandbox.confine import Confined, Level, confined, end, level, seen
 
 if TYPE_CHECKING:
     from silva.sandbox.protocol import Backend
@@ -69,4 +68,4 @@ async def open_backend(
     raise UsageError(f"sandbox backend {name!r} is not known; possible are {', '.join(BACKENDS)}")
 
 
-__all__ = ["BACKENDS", "Confined", "Level", "confined", "end", "level", "open_backend", "seen"]
+__all__ = ["BACKENDS", "open_backend"]

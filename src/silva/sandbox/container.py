@@ -94,8 +94,10 @@ class Containers(Backend):
         if self._closed:
             raise SandboxGone("the backend is closed; open another")
         spec.limits.checked()
-        if spec.network:
-            raise UsageError("containers have no allow-list here: leave network out, or use namespaces")
+        if spec.network or spec.doors or spec.host_network or spec.writable:
+            raise UsageError(
+                "containers have no network and no writable folder here: leave them out, or use namespaces"
+            )
         if image.startswith("-"):
             raise UsageError(f"{image!r} is no image")
         sandbox = ContainerSandbox(self, secrets.token_hex(4), spec)

@@ -134,7 +134,7 @@ def back(
     """
     binds, _ = system.arguments(prepared, spec, 0)
     sources = {"/etc": "/sys/b0", **_WRITTEN}
-    sources |= {os.path.normpath(there): f"/sys/b{n}" for n, there in enumerate(spec.mounts.values(), 1)}
+    sources |= {os.path.normpath(there): f"/sys/b{n}" for n, (_, _, there) in enumerate(system.mounted(spec), 1)}
     words = ["criu", "restore", "-D", str(folder), "-W", str(log.parent), "-o", log.name, "-d", "-S"]
     words += ["--pidfile", str(pid), "--root", "/sys/root", *_COMMON]
     for path in about.mounts:

@@ -177,7 +177,7 @@ class CopiedFiles:
         begin_empty(self.top.parent, self._user)
         if self._base is not None:
             copy_base(self._base, self.top / "workspace")
-            _give(self.top / "workspace", self._user)
+            give(self.top / "workspace", self._user)
 
     def mounts(self) -> dict[str, Any]:
         """See `Files.mounts`."""
@@ -231,7 +231,7 @@ def owned_base(base: Path, stack: Path, user: int) -> Path:
     new = place.with_name(f"{place.name}-{secrets.token_hex(3)}")
     try:
         copy_base(base, new)
-        _give(new, user)
+        give(new, user)
         new.rename(place)
     except OSError as error:
         shutil.rmtree(new, ignore_errors=True)
@@ -248,7 +248,8 @@ def _make(path: Path, mode: int, user: int | None) -> None:
         os.chown(path, user, user)
 
 
-def _give(folder: Path, user: int | None) -> None:
+def give(folder: Path, user: int | None) -> None:
+    """Give a folder and all in it to the user of sandboxes; `None`: it stays the caller's. Raises OSError."""
     if user is None:
         return
     os.chown(folder, user, user)

@@ -213,7 +213,7 @@ class HeldSandbox(Sandbox):
     ) -> dict[str, Any]:
         """What the fork server is told to start; with a `size`, on a terminal of so many rows and columns."""
         if not words or any("\0" in word for word in words):
-            raise UsageError("a command needs a program, and no NUL bytes")
+            raise UsageError("a command needs a program, and no null byte")
         place = self._place(str(archive.inside(folder or WORKSPACE)))
         known = self._variables()
         rows, columns = size or (0, 0)

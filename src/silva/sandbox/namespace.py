@@ -22,7 +22,8 @@ from silva.errors import MissingError, StoreError
 from silva.sandbox import first, owner, system
 from silva.sandbox.capabilities import Capabilities
 from silva.sandbox.cgroup import Group
-from silva.sandbox.files import Files
+from silva.sandbox.door import Door
+from silva.sandbox.files import Files, give
 from silva.sandbox.frozen import Refused
 from silva.sandbox.held import HeldSandbox
 from silva.sandbox.kept import Kept
@@ -55,6 +56,7 @@ class NamespaceSandbox(HeldSandbox):
         self._pid = 0
         self._namespace = 0
         self._proxy: Proxy | None = None
+        self._doors: list[Door] = []
         self._changing = asyncio.Lock()
         self.lost = ""
         """Why programs did not come back from the checkpoint it was last made of; "" where they did, or had not to."""
@@ -88,6 +90,8 @@ class NamespaceSandbox(HeldSandbox):
             self._files = self._backend.files(self._folder, None if snapshot is not None else self.spec.files)
             self._rests = True
             self._files.begin(snapshot)
+            for folder in self.spec.writable:
+                await asyncio.to_thread(give, folder, self._backend.user)
         except OSError as error:
             raise StoreError(f"a sandbox cannot be kept in {self._folder.parent}: {error.strerror}") from error
         self._slot = await self._backend.slots.take(limits)
@@ -141,9 +145,12 @@ class NamespaceSandbox(HeldSandbox):
 
     async def _begun(self, child: Child) -> None:
         child.ended.add_done_callback(lambda _: self._ended(child))
-        self._backend.watch.add(self, self._group is None, self._files.written(), self._namespace)
+        watched = [*self._files.written(), *self.spec.writable]
+        self._backend.watch.add(self, self._group is None, watched, self._namespace)
         if self.spec.network:
             self._proxy = await Proxy.open(await self.listen(PROXY_PORT), self.spec.network)
+        for port in self.spec.doors:
+            self._doors.append(await Door.open(await self.listen(port), port))
 
     async def _bring_back(self, processes: Layer) -> None:
         """Have programs run on that were written down. Raises Refused, StoreError."""
@@ -337,6 +344,8 @@ class NamespaceSandbox(HeldSandbox):
         if self._proxy is not None:
             await self._proxy.close()
             self._proxy = None
+        while self._doors:
+            await self._doors.pop().close()
         self._backend.watch.drop(self)
         for session in self._sessions.values():
             session.close()
@@ -357,7 +366,7 @@ class NamespaceSandbox(HeldSandbox):
     def _creation(self) -> dict[str, Any]:
         given = self._keeps_sessions and self._backend.user is not None
         prepared = self._backend.folder / "etc"
-        binds, arguments = system.arguments(prepared, self.spec, INSIDE_USER, given=given)
+        binds, arguments = system.arguments(prepared, self.spec, INSIDE_USER, users=given)
         return {
             "users": given,
             "uid": INSIDE_USER,
@@ -365,6 +374,7 @@ class NamespaceSandbox(HeldSandbox):
             "user": self._backend.user,
             **self._files.mounts(),
             "binds": binds,
+            "read": system.lent(binds, self.spec),
             "program": system.bubblewrap(),
             "arguments": [*arguments, "/bin/sh", "-c", first.HOLDER],
         }

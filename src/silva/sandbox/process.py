@@ -204,6 +204,9 @@ class ProcessSandbox(HeldSandbox):
 
     def _place(self, path: str) -> str:
         given = PurePosixPath(path)
+        for here, there in self.spec.writable.items():
+            if given.is_relative_to(there):
+                return str(here.absolute() / given.relative_to(there))
         for place in (*given.parents, given)[::-1]:
             if str(place) in _PLACES and (str(place) != "/" or path == "/"):
                 return str(self._files.top / _PLACES[str(place)] / given.relative_to(place))

@@ -33,8 +33,12 @@ class Spec(Record, frozen=True, kw_only=True):
         files: a folder whose contents stand in /workspace at first. It is read, never written; leave it unchanged while
             a sandbox or a snapshot rests on it.
         mounts: what else of this machine it may read: path here to path there.
+        writable: folders of this machine that it may write, in place: path here to path there; /workspace may be one.
+            Where root is the caller, what they hold is given to the sandbox's user. No checkpoint holds them.
         variables: the environment of its programs, besides PATH, HOME, LANG, TERM and TMPDIR.
         network: hosts it may reach, by a proxy: `host`, `host:port`, `*.domain`; none when empty.
+        doors: ports of this machine's loopback that programs find on their own loopback, under the same number.
+        host_network: whether it has this machine's network instead of one of its own: nothing is held back then.
         image: for containers: which image.
         processes: whether checkpoints take what runs along, and going back has it run on: where CRIU works and for
             backend `namespaces`. Where it cannot be done they keep files, and `Snapshot.note` says why.
@@ -43,8 +47,11 @@ class Spec(Record, frozen=True, kw_only=True):
     limits: Limits = Limits()
     files: Path | None = None
     mounts: dict[Path, str] = msgspec.field(default_factory=dict)
+    writable: dict[Path, str] = msgspec.field(default_factory=dict)
     variables: dict[str, str] = msgspec.field(default_factory=dict)
     network: tuple[str, ...] = ()
+    doors: tuple[int, ...] = ()
+    host_network: bool = False
     image: str = ""
     processes: bool = False
 

@@ -84,12 +84,15 @@ def checked(spec: Spec) -> None:
     """
     if spec.files is not None and not spec.files.is_dir():
         raise UsageError(f"files: there is no folder {spec.files}")
-    for here, there in spec.mounts.items():
+    for here, there in (*spec.mounts.items(), *spec.writable.items()):
         if not here.exists():
             raise UsageError(f"mounts: there is no {here}")
         place = os.path.normpath(there)
-        if not there.startswith("/") or place in _RESERVED:
+        free = place == WORKSPACE and here in spec.writable
+        if not there.startswith("/") or (place in _RESERVED and not free):
             raise UsageError(f"mounts: {there!r} cannot be where {here} stands: give an absolute path of its own")
+    if spec.host_network and (spec.network or spec.doors):
+        raise UsageError("network: with this machine's own there is no list of hosts, and no door is needed")
 
 
 def prepare(folder: Path) -> None:
@@ -119,15 +122,16 @@ def prepare(folder: Path) -> None:
                 path.chmod(0o755)
 
 
-def arguments(prepared: Path, spec: Spec, user: int, *, given: bool = False) -> tuple[list[str], list[str]]:
+def arguments(prepared: Path, spec: Spec, user: int, *, users: bool = False) -> tuple[list[str], list[str]]:
     """What the fork server is to mount by name (it may lie where the sandbox's user may not look), and bubblewrap's
-    words, without the program. `given`: the fork server gives it a namespace of users, as descriptor 5."""
+    words, without the program. `users`: the fork server gives it a namespace of users, as descriptor 5."""
     binds = [str(prepared / "etc")]
     words = [
         "bwrap",
-        *(("--userns", "5") if given else ("--unshare-user",)),
+        *(("--userns", "5") if users else ("--unshare-user",)),
         *("--uid", str(user), "--gid", str(user)),
-        *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net", "--unshare-cgroup-try"),
+        *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+        *(() if spec.host_network else ("--unshare-net",)),
         *("--hostname", "silva", "--die-with-parent", "--as-pid-1", "--new-session"),
         *("--info-fd", "3", "--seccomp", "4"),
     ]
@@ -135,13 +139,28 @@ def arguments(prepared: Path, spec: Spec, user: int, *, given: bool = False) -> 
     words += ["--ro-bind", "/sys/b0", "/etc", "--proc", "/proc", "--dev", "/dev"]
     words += ["--perms", "1777", "--size", str(_SHARED_MEMORY), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     words += ["--dir", "/run", "--dir", "/var"]
-    for here, there in spec.mounts.items():
-        binds.append(str(here.absolute()))
-        _place_for(prepared, here, os.path.normpath(there))
-        words += ["--ro-bind", f"/sys/b{len(binds) - 1}", os.path.normpath(there)]
     words += ["--bind", "/sys/rest/home", "/home/agent", "--bind", "/sys/rest/tmp", "/tmp"]
     words += ["--bind", "/sys/rest/var", "/var/tmp", "--bind", "/sys/workspace", WORKSPACE]
+    for kind, here, there in mounted(spec):
+        binds.append(str(here.absolute()))
+        _place_for(prepared, here, os.path.normpath(there))
+        words += [kind, f"/sys/b{len(binds) - 1}", os.path.normpath(there)]
     return binds, [*words, "--chdir", WORKSPACE, "--remount-ro", "/"]
+
+
+def mounted(spec: Spec) -> list[tuple[str, Path, str]]:
+    """What of this machine is mounted for a spec, by bubblewrap's word for how; what lies in another comes after it.
+    With this machine's network it reads who has which name in that."""
+    names = ("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf") if spec.host_network else ()
+    read = [*spec.mounts.items(), *((Path(name), name) for name in names if Path(name).exists())]
+    found = [("--bind", *each) for each in spec.writable.items()] + [("--ro-bind", *each) for each in read]
+    return sorted(found, key=lambda each: os.path.normpath(each[2]))
+
+
+def lent(binds: list[str], spec: Spec) -> list[int]:
+    """Which of what is mounted is lent by the caller: only to be read, and by its borrower as by the caller."""
+    written = {str(here.absolute()) for here in spec.writable}
+    return [number for number, path in enumerate(binds) if number and path not in written]
 
 
 def _place_for(prepared: Path, here: Path, there: str) -> None:

@@ -14,16 +14,16 @@ folder. All that is given must hold.
 from __future__ import annotations
 
 import asyncio
-import os
-import shutil
-import signal
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
+from silva.envs.gyms.terminal.backend import borrow, give_back
 from silva.envs.protocol import Capabilities, Evaluation, Observation
 from silva.errors import UsageError
+from silva.sandbox.owner import remove
+from silva.sandbox.protocol import WORKSPACE, Spec
 from silva.tree import Message, Task, assistant, user
 
 CHECK_SECONDS = 60.0
@@ -67,6 +67,7 @@ class Workspace:
 
     def __init__(self) -> None:
         self._folder: Path | None = None
+        self._borrowed = False
 
     @classmethod
     def tasks(cls, split: str = "test") -> Iterable[Task]:
@@ -109,9 +110,12 @@ class Workspace:
 
     async def close(self) -> None:
         """Remove the folder."""
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
-            self._folder = None
+        folder, self._folder = self._folder, None
+        if folder is not None:
+            await asyncio.to_thread(remove, folder)
+        if self._borrowed:
+            self._borrowed = False
+            await give_back("namespaces", None, self)
 
     def _text(self, name: str) -> str | None:
         assert self._folder is not None
@@ -122,26 +126,16 @@ class Workspace:
         return path.read_text(encoding="utf-8", errors="replace").strip()
 
     async def _succeeds(self, command: str) -> bool:
-        """Whether the check succeeds. It runs what the program left behind, so it is confined as the program was."""
-        from silva.sandbox import confined
+        """Whether the check succeeds. It runs what the program left behind, so it has a sandbox as the program had.
 
+        Raises:
+            MissingError: there can be none here.
+        """
         assert self._folder is not None
-        ready = confined(("sh", "-c", command), self._folder, {})
-        process = await asyncio.create_subprocess_exec(
-            *ready.arguments,
-            cwd=self._folder,
-            env=ready.variables,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            return await asyncio.wait_for(process.wait(), CHECK_SECONDS) == 0
-        except TimeoutError:
-            os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
-            return False
+        backend = await borrow("namespaces", None, self)
+        self._borrowed = True
+        async with await backend.create(Spec(writable={self._folder: WORKSPACE})) as sandbox:
+            return (await sandbox.exec(["sh", "-c", command], seconds=CHECK_SECONDS)).ok
 
 
 def _inside(task: str, name: str) -> str:

@@ -151,17 +151,25 @@ def _into(message: dict[str, Any], report: int, pidfd: int) -> None:
     """Go on in a child that is inside the sandbox."""
     if message["user"] is not None:
         os.setgroups([])
-    syscalls.setns(pidfd, EVERYTHING | _own_view(message["first"]))
+    syscalls.setns(pidfd, _entered(message["first"]))
     child = syscalls.fork_sibling()
     if child:
         os.write(report, f"B{child}\n".encode())
         os._exit(0)
 
 
-def _own_view(first: int) -> int:
-    """The flag to join the sandbox's view of control groups, where bubblewrap could make it one."""
-    theirs, own = (os.readlink(f"/proc/{pid}/ns/cgroup") for pid in (first, "self"))  # noqa: PTH115
-    return 0 if theirs == own else syscalls.CLONE_NEWCGROUP
+def _entered(first: int) -> int:
+    """The namespaces of a sandbox to join: its view of control groups where bubblewrap could make it one, and its
+    network unless that is the machine's, which only root may join."""
+    flags = EVERYTHING
+    if not _differ(first, "net"):
+        flags &= ~syscalls.CLONE_NEWNET
+    return flags | (syscalls.CLONE_NEWCGROUP if _differ(first, "cgroup") else 0)
+
+
+def _differ(first: int, kind: str) -> bool:
+    theirs, ours = (os.readlink(f"/proc/{pid}/ns/{kind}") for pid in (first, "self"))  # noqa: PTH115
+    return theirs != ours
 
 
 def _become(message: dict[str, Any], fds: list[int], program: bytes, *, inside: bool) -> NoReturn:

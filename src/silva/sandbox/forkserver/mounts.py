@@ -21,8 +21,11 @@ def stage(message: dict[str, Any]) -> None:
         _overlay(place)
     for name, source in message.get("folders", ()):
         _bind(source, f"{STAGING}/{name}")
+    given = -1
     for number, source in enumerate(message["binds"]):
-        _bind(source, f"{STAGING}/b{number}")
+        if number in message.get("read", ()) and message["user"] is not None:
+            given = mapped(f"0 {message['user']} 1\n") if given < 0 else given
+        _bind(source, f"{STAGING}/b{number}", given if number in message.get("read", ()) else -1)
 
 
 def private_mounts(*, privileged: bool) -> None:
@@ -53,24 +56,38 @@ def _escaped(path: str) -> str:
     return path.replace("\\", "\\\\").replace(":", "\\:").replace(",", "\\,")
 
 
-def _bind(source: str, target: str) -> None:
+def _bind(source: str, target: str, users: int = -1) -> None:
+    """`users`: what is root's is somebody else's there, who may read it then as root could. Where that cannot be had it
+    is as readable as it is for others."""
     if os.path.isdir(source):  # noqa: PTH112 - as above
         os.mkdir(target)  # noqa: PTH102
     else:
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))
+    if users >= 0:
+        try:
+            syscalls.mount_mapped(source, target, users)
+            return
+        except OSError:
+            pass
     syscalls.mount(source, target, "", syscalls.MS_BIND | syscalls.MS_REC)
 
 
 def users(outside: int, inside: int) -> int:
     """A namespace of users of its own, open as a descriptor: `inside` is `outside`, and its root is the nobody before
     that. Only root can map two. Raises OSError."""
+    return mapped(f"0 {outside - 1} 1\n{inside} {outside} 1\n", outside)
+
+
+def mapped(words: str, user: int | None = None) -> int:
+    """A namespace of users, open as a descriptor, with a map in the kernel's words; it is `user`'s. Raises OSError."""
     made, making = os.pipe()
     waiting, go = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            os.setresgid(outside, outside, outside)
-            os.setresuid(outside, outside, outside)
+            if user is not None:
+                os.setresgid(user, user, user)
+                os.setresuid(user, user, user)
             syscalls.unshare(syscalls.CLONE_NEWUSER)
             os.write(making, b"made")
             os.close(go)
@@ -83,7 +100,7 @@ def users(outside: int, inside: int) -> int:
         if not os.read(made, 4):
             raise OSError(1, "no namespace of users can be made")
         for name in ("uid_map", "gid_map"):
-            own.write(f"/proc/{child}/{name}", f"0 {outside - 1} 1\n{inside} {outside} 1\n")
+            own.write(f"/proc/{child}/{name}", words)
         return os.open(f"/proc/{child}/ns/user", os.O_RDONLY)
     finally:
         os.close(made)

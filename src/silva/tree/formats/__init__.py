@@ -32,20 +32,24 @@ from silva.tree.formats.bundle import Bundle, described, merged, renamed
 from silva.tree.formats.detection import Format, detected, is_atif, is_messages, is_parquet
 from silva.tree.formats.errors import FormatError, suggestion
 from silva.tree.formats.images import Loader, reference
+from silva.tree.formats.salvage import Note, Salvaged, salvage
 from silva.tree.formats.tasks import read_tasks, write_tasks
+from silva.tree.formats.values import without_mark
 from silva.tree.message import Role
 
 _ASKING: tuple[Role, ...] = ("system", "user", "tool")
 _ALL: tuple[Role, ...] = (*_ASKING, "assistant")
 _KNOWN = (
-    Format("messages", ".jsonl", False, messages.write, messages.read, is_messages, general=True),
+    Format("messages", ".jsonl", False, messages.write, messages.read, is_messages, general=True, by_row=True),
     Format("atif", ".json", False, atif.write, atif.read, is_atif),
     Format("parquet", ".parquet", True, parquet.write, parquet.read, is_parquet, ("*.parquet",), embeds=_ALL),
-    Format("sharegpt", ".jsonl", False, sharegpt.write, sharegpt.read, sharegpt.recognise),
-    Format("adp", ".jsonl", False, adp.write, adp.read, adp.recognise),
+    Format("sharegpt", ".jsonl", False, sharegpt.write, sharegpt.read, sharegpt.recognise, by_row=True),
+    Format("adp", ".jsonl", False, adp.write, adp.read, adp.recognise, by_row=True),
     Format("otel", ".json", False, otel.write, otel.read, otel.recognise),
-    Format("verifiers", ".jsonl", False, verifiers.write, verifiers.read, verifiers.recognise, embeds=_ASKING),
-    Format("openenv", ".jsonl", False, openenv.write, openenv.read, openenv.recognise, embeds=_ALL),
+    Format(
+        "verifiers", ".jsonl", False, verifiers.write, verifiers.read, verifiers.recognise, embeds=_ASKING, by_row=True
+    ),
+    Format("openenv", ".jsonl", False, openenv.write, openenv.read, openenv.recognise, embeds=_ALL, by_row=True),
     Format(
         "inspect",
         ".eval",
@@ -98,7 +102,7 @@ def read(
     run: str = "imported",
     load: Loader | None = None,
 ) -> Iterator[Bundle]:
-    """Read bundles from a format.
+    """Read bundles from a format, all or none: `salvage` reads what of a file can be read.
 
     Args:
         name: the format's name.
@@ -114,9 +118,11 @@ def read(
     wanted = find(name)
     shown = file or f"file{wanted.ending}"
     if wanted.binary:
-        return wanted.read(source if isinstance(source, bytes) else b"".join(_bytes(source)), shown, run, load)
-    lines = source.split(b"\n") if isinstance(source, bytes) else source
-    return wanted.read(lines, shown, run, load)
+        given = wanted.read(source if isinstance(source, bytes) else b"".join(_bytes(source)), shown, run, load)
+    else:
+        lines = without_mark(source).split(b"\n") if isinstance(source, bytes) else source
+        given = wanted.read(lines, shown, run, load)
+    return _strict(given)
 
 
 def detect(path: str, sample: bytes) -> str:
@@ -125,7 +131,14 @@ def detect(path: str, sample: bytes) -> str:
     Raises:
         UsageError: it is none of them, or could be several.
     """
-    return detected(path, sample, FORMATS)
+    return detected(path, without_mark(sample), FORMATS)
+
+
+def _strict(given: Iterable[Bundle | FormatError]) -> Iterator[Bundle]:
+    for each in given:
+        if isinstance(each, FormatError):
+            raise each
+        yield each
 
 
 def _bytes(source: Iterable[str | bytes]) -> Iterator[bytes]:
@@ -140,6 +153,8 @@ __all__ = [
     "Format",
     "FormatError",
     "Loader",
+    "Note",
+    "Salvaged",
     "described",
     "detect",
     "find",
@@ -148,6 +163,7 @@ __all__ = [
     "read_tasks",
     "reference",
     "renamed",
+    "salvage",
     "write",
     "write_tasks",
 ]

@@ -37,6 +37,8 @@ _THINKING = ("thinking", "reasoning", "redacted_thinking", "reasoning_content")
 _CALLS = ("tool_use", "tool_call", "server_tool_use", "function_call")
 _ANSWERS = ("tool_result", "tool_call_response", "web_search_tool_result", "function_call_output")
 _IMAGES = ("image", "image_url", "input_image", "blob", "uri", "file")
+BLOCKS = frozenset((*_THINKING, *_CALLS, *_ANSWERS, *_TEXT[1:]))
+"""Kinds of block that say more than text and pictures do."""
 
 
 class Said(NamedTuple):

@@ -6,6 +6,9 @@ An edited prompt and a retry are branches. A compacted context and a sub-agent (
 stood before, so each opens a root of its own in the session's tree, and says under `attributes["claude-code"]` what it
 follows. Lines that are no message (attachments, hooks, snapshots, titles) are passed through and counted there; the
 system prompt and the tools do not stand in these files. A reply that the program made up is no turn of the policy.
+
+A session that is resumed may be written again, with links of its own or under another session's name: what says the
+same in the same place is the same turn. What the program prints of itself (`claude_stream`) is read, too.
 """
 
 from __future__ import annotations
@@ -14,8 +17,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, cast
 
+import msgspec
+
 from silva.tree.formats.blocks import Reading, Said
 from silva.tree.formats.bundle import Bundle
+from silva.tree.formats.claude_stream import Stream, is_stream, outcome_of
 from silva.tree.formats.draft import Origin, Turn
 from silva.tree.formats.images import Loader
 from silva.tree.formats.twigs import ROOT, Branches, Ending
@@ -36,6 +42,8 @@ def recognise(sample: bytes, value: Any) -> bool:
     row = cast(Json, value) if isinstance(value, dict) else {}
     if not isinstance(row.get("type"), str):
         return False
+    if is_stream(value):
+        return True
     if "uuid" in row and "parentUuid" in row:
         return True
     # A file may begin with a title, a snapshot or a queue; the messages come after it.
@@ -58,13 +66,21 @@ def read(
         FormatError: with the line and the field.
     """
     sessions: dict[str, _Session] = {}
+    stream = Stream()
     latest = ""
     for row in rows(lines, name):
         if "type" not in row:
             raise row.error("type", "required field is missing")
+        if is_stream(row.value):
+            row = stream.line(row)
         latest = row.text("sessionId") or latest
-        sessions.setdefault(latest, _Session(latest, load)).take(row)
-    for session in sessions.values():
+        if latest not in sessions:
+            # A session that another one goes on from is one conversation with it.
+            parent = row.text("parentUuid") or row.text("logicalParentUuid")
+            before = (each for each in sessions.values() if parent and each.has(parent))
+            sessions[latest] = next(before, None) or _Session(latest, load)
+        sessions[latest].take(row)
+    for session in dict.fromkeys(sessions.values()):
         if session.begun:
             yield session.bundle(Origin(run=Run(id=run)), name)
 
@@ -88,8 +104,17 @@ class _Session:
         self._others: Counter[str] = Counter()
         self._about: Json = {}
         self._roots: dict[int, Json] = {}
+        self._copies: set[str] = set()
+        """Lines that say again what an earlier line said in the same place, by uuid."""
+        self._names: dict[int, str] = {}
+        """The session that a turn was written under."""
+        self._result: Row | None = None
         self._last = ROOT
         self._line = 0
+
+    def has(self, uuid: str) -> bool:
+        """Whether a line of that name was taken."""
+        return uuid in self._places
 
     @property
     def begun(self) -> bool:
@@ -120,9 +145,10 @@ class _Session:
             self._others["orphans"] += 1
         place = self._end(parent)
         if kind == "assistant":
-            self._places[uuid] = self._reply(row, place)
+            self._places[uuid] = self._reply(row, place, uuid, parent)
         else:
             self._places[uuid] = self._told(row, place)
+        self._names.setdefault(self._places[uuid], row.text("sessionId"))
         if not row.flag("isSidechain"):
             self._last = self._places[uuid]
 
@@ -137,15 +163,25 @@ class _Session:
         branch = own.get("branch", "main")
         if branch == "main" and leaf not in last and leaf not in self._continued:
             branch = "left"
-        kept: Json = {"session": self._id or None, **self._about, **own, "branch": branch}
+        named = self._names.get(leaf) or self._id
+        kept: Json = {"session": named or None, **self._about, **own, "branch": branch}
         if self._others:
             kept["other_lines"] = dict(self._others)
         agent = str(own.get("agent") or "claude-code")
-        return Ending(agent=agent, attributes={KEPT: {key: item for key, item in kept.items() if item is not None}})
+        attributes: Json = {KEPT: {key: item for key, item in kept.items() if item is not None}}
+        if self._result is None or leaf not in last:
+            return Ending(agent=agent, attributes=attributes)
+        said = self._result.rest("type", "session_id", "sessionId", "usage", "uuid")
+        usage = sum((self._branches.twigs[place].turn.usage for place in path), NO_USAGE)
+        usage = msgspec.structs.replace(usage, usd=self._result.number("total_cost_usd") or usage.usd)
+        attributes[KEPT]["result"] = said
+        return Ending(agent=agent, outcome=outcome_of(self._result), usage=usage, attributes=attributes)
 
     def _other(self, row: Row, kind: str, uuid: str, parent: str) -> None:
         said = row.text("subtype") or row.row("attachment").text("type")
         self._others[f"{kind}/{said}" if said else kind] += 1
+        if kind == "result":
+            self._result = row
         if kind == "summary" and "summary" in row:
             self._about.setdefault("titles", []).append(row.text("summary"))
         if uuid:
@@ -165,12 +201,20 @@ class _Session:
         tail = self._tails.get(self._rows.get(place, place), place)
         return tail if place in self._branches.walk(tail) else place
 
-    def _reply(self, row: Row, place: int) -> int:
+    def _copied(self, known: int, place: int, parent: str) -> bool:
+        """Whether a line repeats a reply: it stands where the reply stands, or goes on from a line that repeats it."""
+        return self._branches.twigs[known].parent == self._behind(place) or parent in self._copies
+
+    def _reply(self, row: Row, place: int, uuid: str, parent: str) -> int:
         message = row.row("message")
         own, model = message.text("id"), message.text("model")
         said = self._reading.said("assistant", message, "content")
         content = said[0].message if said else Message(role="assistant")
         known = self._replies.get(own) if own else None
+        if known is not None and self._copied(known, place, parent):
+            self._copies.add(uuid)
+            self._others["repeated"] += 1
+            return known
         if known is not None and (place == known or self._tails.get(known) == place):
             # Each block of a reply has a line of its own, under the line of the block before it.
             before = self._branches.twigs[known].turn.message
@@ -226,6 +270,12 @@ class _Session:
             if said.kept:
                 own["message"] = said.kept
             answers = said.message.role == "tool"
+            # Two sub-agents of the same words stay two.
+            same = None if at == ROOT and row.flag("isSidechain") else self._branches.same(at, said.message)
+            if same is not None:
+                self._others["repeated"] += 1
+                at = same
+                continue
             turn = Turn(message=said.message, started=row.moment("timestamp"), attributes={KEPT: own})
             at = self._branches.add(at, turn, author=Author.ENVIRONMENT if answers else author)
             if number == 0 and first == ROOT:

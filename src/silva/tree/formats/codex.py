@@ -5,7 +5,7 @@
 
 Usage comes from the token counts between the items; a `turn_context` names the model. Everything that is no item of the
 conversation is counted under `attributes["codex"]`, and what the session says of itself is kept there. Older files,
-whose items stand without an envelope, are read too.
+whose items stand without an envelope, are read too, and so is what `codex exec --json` prints (`codex_stream`).
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any, cast
 
 from silva.tree.formats.blocks import Reading, Said
 from silva.tree.formats.bundle import Bundle
+from silva.tree.formats.codex_stream import Stream, is_event
 from silva.tree.formats.draft import Origin, Turn
 from silva.tree.formats.images import Loader
 from silva.tree.formats.twigs import ROOT, Branches, Ending
@@ -36,6 +37,8 @@ _NOISE = ("internal_chat_message_metadata_passthrough", "encrypted_content")
 def recognise(_sample: bytes, value: Any) -> bool:
     """Whether the file's first value is a line of a rollout."""
     row = cast(Json, value) if isinstance(value, dict) else {}
+    if is_event(value):
+        return True
     if row.get("type") in _LINES and isinstance(row.get("payload"), dict):
         return True
     # Files of 2025's first versions begin with the session, bare.
@@ -45,7 +48,7 @@ def recognise(_sample: bytes, value: Any) -> bool:
 def read(
     lines: Iterable[str | bytes], name: str = "rollout.jsonl", run: str = "imported", load: Loader | None = None
 ) -> Iterator[Bundle]:
-    """One bundle: the session's.
+    """One bundle: the session's, or the stream's.
 
     Args:
         lines: the file's lines, newlines kept.
@@ -56,11 +59,12 @@ def read(
     Raises:
         FormatError: with the line and the field.
     """
-    session = _Session(load)
+    session, stream = _Session(load), Stream()
     for row in rows(lines, name):
-        session.take(row)
-    if session.begun:
-        yield session.bundle(Origin(run=Run(id=run)), name)
+        (stream if is_event(row.value) else session).take(row)
+    for each in (session, stream):
+        if each.begun:
+            yield each.bundle(Origin(run=Run(id=run)), name)
 
 
 class _Session:
@@ -78,6 +82,8 @@ class _Session:
         """Before which place each of the user's turns began, for a roll back."""
         self._model = ""
         self._about: Json = {}
+        self._came_from = ""
+        """The session that this one is a fork of."""
         self._others: Counter[str] = Counter()
         self._breaks: dict[int, Json] = {}
         self._tools: tuple[Tool, ...] = ()
@@ -125,7 +131,8 @@ class _Session:
         if self._tools:
             self._branches.replace(0, tools=self._tools)
         own: Any = self._about.get("id")
-        return self._branches.grow(origin, self._ending, name, self._line, own if isinstance(own, str) else "")
+        own = own if isinstance(own, str) else ""
+        return self._branches.grow(origin, self._ending, name, self._line, self._came_from or own, own)
 
     def _ending(self, leaf: int) -> Ending:
         kept: Json = {"session": self._about}
@@ -138,9 +145,11 @@ class _Session:
         return Ending(agent="codex", attributes={KEPT: kept})
 
     def _meta(self, item: Row) -> None:
-        if self._about:  # a fork repeats the session that it came from
+        if self._about:  # a fork repeats the session that it came from, whose turns are the same turns
             self._others["session_meta"] += 1
+            self._came_from = item.text("id") or self._came_from
             return
+        self._came_from = item.text("forked_from_id")
         self._about = item.rest("base_instructions", "instructions", "dynamic_tools")
         given: Any = item.value.get("base_instructions") or item.value.get("instructions")
         words: Any = cast(Json, given).get("text") if isinstance(given, dict) else given

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 from silva.errors import UsageError
 from silva.tree.formats.bundle import Bundle
+from silva.tree.formats.errors import FormatError
 from silva.tree.message import Role
 
 Recogniser: TypeAlias = Callable[[bytes, Any], bool]
@@ -24,18 +25,21 @@ class Format(NamedTuple):
 
     `write` None: read only. `binary`: its source is bytes as a whole (else lines of text). `names`: what files of it
     are called, as patterns, where that tells it from others. `general`: another format that knows the file goes first.
-    `embeds`: the roles whose pictures it carries inside where the bundle has their bytes.
+    `embeds`: the roles whose pictures it carries inside where the bundle has their bytes. `by_row`: each of its rows
+    stands for itself, so that one which cannot be read takes no other with it. Readers of one file with many members
+    give a FormatError in the place of a member that cannot be read.
     """
 
     name: str
     ending: str
     binary: bool
     write: Callable[[Iterable[Bundle]], Iterator[str | bytes]] | None
-    read: Callable[..., Iterator[Bundle]]
+    read: Callable[..., Iterator[Bundle | FormatError]]
     recognise: Recogniser
     names: tuple[str, ...] = ()
     general: bool = False
     embeds: tuple[Role, ...] = ()
+    by_row: bool = False
 
 
 def detected(path: str, sample: bytes, formats: Mapping[str, Format]) -> str:
@@ -62,9 +66,10 @@ def detected(path: str, sample: bytes, formats: Mapping[str, Format]) -> str:
 
 
 def first_value(sample: bytes) -> Any:
-    """The first line of a file as JSON, else its whole text; None where neither is."""
+    """The first line of a file as JSON, else its whole text, else its second line; None where none is."""
     text = sample.lstrip()
-    for part in (text.split(b"\n", 1)[0], text):
+    lines = text.split(b"\n", 2)
+    for part in (lines[0], text, *lines[1:2]):
         try:
             return json.loads(part)
         except (ValueError, RecursionError):
@@ -76,6 +81,9 @@ def is_messages(sample: bytes, value: Any) -> bool:
     """Whether a file holds rows of messages."""
     if isinstance(value, dict):
         return "messages" in value
+    if isinstance(value, list):  # one conversation and nothing besides
+        items = cast(list[Any], value)
+        return bool(items) and all(isinstance(each, dict) and "role" in cast(dict[str, Any], each) for each in items)
     return value is None and b'"messages"' in sample.lstrip().split(b"\n", 1)[0]
 
 

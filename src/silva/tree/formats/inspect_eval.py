@@ -8,7 +8,8 @@ and so are its logs in JSON.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, cast
 
 from silva.tree.formats.bundle import Bundle
@@ -38,8 +39,10 @@ def write(bundles: Iterable[Bundle]) -> Iterator[bytes]:
     yield packed(write_members(bundles))
 
 
-def read(data: bytes, name: str = "log.eval", run: str = "imported", load: Loader | None = None) -> Iterator[Bundle]:
-    """One bundle for each sample and epoch.
+def read(
+    data: bytes, name: str = "log.eval", run: str = "imported", load: Loader | None = None
+) -> Iterator[Bundle | FormatError]:
+    """One bundle for each sample and epoch, or what is wrong with the sample.
 
     Args:
         data: the file.
@@ -48,14 +51,15 @@ def read(data: bytes, name: str = "log.eval", run: str = "imported", load: Loade
         load: gives the bytes of images by their path.
 
     Raises:
-        FormatError: with the member and the field.
+        FormatError: the log as a whole cannot be read.
     """
     if data.lstrip()[:1] == b"{":
         document: Any = parsed(data, name, 0)
         header = _header({key: value for key, value in document.items() if key not in ("samples", "reductions")}, name)
-        samples: Iterator[tuple[str, Any]] = (
-            (f"samples[{place}]", sample) for place, sample in enumerate(as_list(document.get("samples")))
-        )
+        samples: list[tuple[str, Callable[[], Any]]] = [
+            (f"samples[{place}]", partial(_itself, sample))
+            for place, sample in enumerate(as_list(document.get("samples")))
+        ]
     else:
         archive = Archive(data, name)
         member = next((m for m in ("header.json", "_journal/start.json") if m in archive), None)
@@ -63,7 +67,7 @@ def read(data: bytes, name: str = "log.eval", run: str = "imported", load: Loade
             raise FormatError(name, 0, "", "no log of Inspect: it has neither header.json nor _journal/start.json")
         header = _header(archive.json(member), name)
         wanted = [m for m in archive.members if m.startswith("samples/") and m.endswith(".json")]
-        samples = ((m, archive.json(m)) for m in wanted)
+        samples = [(m, partial(archive.json, m)) for m in wanted]
     spec = as_object(header["eval"])
     metadata = as_object(spec.get("metadata"))
     rest = as_list(metadata.pop(EXTENSION, None))
@@ -71,7 +75,10 @@ def read(data: bytes, name: str = "log.eval", run: str = "imported", load: Loade
         spec = {key: value for key, value in spec.items() if key != "metadata"}
         header = {**header, "eval": {**spec, "metadata": metadata} if metadata else spec}
     for at, sample in samples:
-        yield _read(sample, header, at, name, run, load)
+        try:
+            yield _read(sample(), header, at, name, run, load)
+        except FormatError as error:
+            yield error
     for given in rest:
         yield Extension(given, name, 0).rest()
 
@@ -85,6 +92,10 @@ def recognise(first_bytes: bytes, value: object | None) -> bool:
         return {"version", "status", "eval", "plan"} <= set(cast(Json, value))
     # A JSON log is laid out over many lines.
     return all(key in first_bytes for key in (b'"version"', b'"eval"', b'"eval_id"', b'"task_id"'))
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _read(sample: Any, header: Json, at: str, name: str, run: str, load: Loader | None) -> Bundle:

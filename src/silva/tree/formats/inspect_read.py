@@ -3,8 +3,9 @@
     header ─▶ task, model ─┐
     samples/<id>_epoch_<n> ┴▶ messages (attachments put back), model events (usage, model, time), scores ─▶ Bundle
 
-An epoch is a place in the group, a scorer's value a score, an error that halted the sample a failure. The rest of the
-sample and the header stay under `attributes["inspect"]`.
+An epoch is a place in the group, a scorer's value a score, an error that halted the sample a failure. A failed tool
+told the model its error: these are its words. Sub-agents have walks of their own (`inspect_agents`). The rest of
+the sample and the header stay under `attributes["inspect"]`.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from silva.tree.formats.draft import Origin, Turn
 from silva.tree.formats.errors import FormatError
 from silva.tree.formats.graph import Rollout, Vertex, grow_graph, straight
 from silva.tree.formats.images import Loader, resolve
+from silva.tree.formats.inspect_agents import tools_of, with_agents
 from silva.tree.formats.inspect_scores import outcome_of
 from silva.tree.formats.rows import as_list, as_object, filled, number, typed
-from silva.tree.message import Json, Message, Part, Role, TextPart, ThinkingPart, Tool, ToolCall
+from silva.tree.message import Json, Message, Part, Role, TextPart, ThinkingPart, ToolCall
 from silva.tree.node import NO_USAGE, Author, Usage
 from silva.tree.task import Task
 
@@ -49,6 +51,7 @@ class _Message(msgspec.Struct, frozen=True):
     function: str | None = None
     model: str | None = None
     source: str | None = None
+    error: Json | None = None
 
 
 class _Sample(msgspec.Struct, frozen=True):
@@ -57,6 +60,7 @@ class _Sample(msgspec.Struct, frozen=True):
     messages: list[Json] = []
     attachments: dict[str, str] = {}
     events: list[Json] = []
+    events_data: Json | None = None
     metadata: Json = {}
     scores: dict[str, Json] | None = None
     model_usage: dict[str, Json] = {}
@@ -89,17 +93,25 @@ def read_sample(sample: Json, header: Json, origin: Origin, name: str, at: str, 
         field = f"{at}.messages[{place}]"
         value = cast(Json, attached(raw, said.attachments))
         vertices.append(_vertex(value, told, field, name, load, blobs))
-    tools = _tools(said.events)
+    tools = next((tools_of(event) for event in said.events if event.get("event") == "model"), ())
     if vertices and tools:
         first = vertices[0]
         vertices[0] = msgspec.structs.replace(first, turn=msgspec.structs.replace(first.turn, tools=tools))
+
+    def vertex(message: Json, field: str) -> Vertex:
+        value = cast(Json, attached(message, said.attachments))
+        return _vertex(value, told, f"{at}.{field}", name, load, blobs)
+
+    ids = [str(message.get("id") or "") for message in said.messages]
+    pool = as_list(said.events_data.get("messages")) if said.events_data else said.messages
+    whole = with_agents(straight(vertices), ids, said.events, pool, KEPT, vertex)
     if origin.task is None:
         origin = Origin(run=origin.run, task=_task(sample, said, spec), index=max(said.epoch - 1, 0))
     outcome = outcome_of(sample)
     metadata = {key: value for key, value in said.metadata.items() if key != EXTENSION}
     rollout = Rollout(
         origin=origin,
-        vertices=straight(vertices),
+        vertices=whole,
         leaf=len(vertices) - 1 if vertices else None,
         outcome=outcome,
         reward=outcome.score or 0.0,
@@ -145,6 +157,11 @@ def _vertex(
             parts.append(_part(part, f"{field}.content[{place}]", name, load, blobs))
         if _loses(said.content):
             kept["content"] = said.content
+    problem: Any = (said.error or {}).get("message")
+    if isinstance(problem, str) and problem:
+        if parts and parts != [TextPart(text=problem)]:
+            kept["content"] = said.content
+        parts = [TextPart(text=problem)]
     calls = tuple(
         ToolCall(
             id=call.id,
@@ -254,20 +271,6 @@ def _told(events: list[Json]) -> dict[str, _Told]:
                 stop=str(choice.get("stop_reason") or ""),
             )
     return found
-
-
-def _tools(events: list[Json]) -> tuple[Tool, ...]:
-    for event in events:
-        if event.get("event") == "model":
-            return tuple(
-                Tool(
-                    name=str(entry.get("name") or ""),
-                    description=str(entry.get("description") or ""),
-                    parameters=as_object(entry.get("parameters")),
-                )
-                for entry in (as_object(item) for item in as_list(event.get("tools")))
-            )
-    return ()
 
 
 def _usage(said: Json) -> Usage:

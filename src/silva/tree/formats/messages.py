@@ -15,13 +15,16 @@ from typing import Any, cast
 
 import msgspec
 
+from silva.tree.formats.blocks import BLOCKS, Reading
 from silva.tree.formats.bundle import Bundle
 from silva.tree.formats.chat import FieldError, read_message, read_tool, write_message, write_tool
+from silva.tree.formats.detection import is_messages
 from silva.tree.formats.draft import Draft, Origin, Turn, grow
 from silva.tree.formats.errors import FormatError, invalid
 from silva.tree.formats.extension import Extension, Packer
 from silva.tree.formats.images import Loader
-from silva.tree.message import ImagePart, Json, Tool
+from silva.tree.formats.values import Row
+from silva.tree.message import ImagePart, Json, Message, Tool
 from silva.tree.node import Node
 from silva.tree.run import Run
 from silva.tree.tree import tools as tools_of
@@ -84,17 +87,35 @@ def read_row(
     turns: list[Turn] = []
     for place, value in enumerate(cast(list[Any], rows)):
         field = f"messages[{place}]"
-        try:
-            message, other = read_message(value, load, blobs)
-        except FieldError as error:
-            raise FormatError(name, line, f"{field}.{error.field}", str(error)) from error
-        except msgspec.ValidationError as error:
-            raise _inside(field, name, line, error) from error
-        attributes: Json = {_KEPT_FIELDS: other} if other else {}
-        turns.append(Turn(message=message, tools=tools if place == 0 else None, attributes=attributes))
+        for message, other in _messages(value, field, name, line, load, blobs):
+            attributes: Json = {_KEPT_FIELDS: other} if other else {}
+            turns.append(Turn(message=message, tools=None if turns else tools, attributes=attributes))
     columns = {key: value for key, value in row.items() if key not in _COLUMNS}
     kept: Json = {_KEPT_COLUMNS: columns} if columns else {}
     return grow(Draft(origin=origin, turns=tuple(turns), attributes=kept, blobs=blobs), name, line)
+
+
+def _messages(
+    value: Any, field: str, name: str, line: int, load: Loader | None, blobs: dict[str, bytes]
+) -> list[tuple[Message, Json]]:
+    """What one message of a row tells: itself, and its answers of tools apart where it is in Anthropic's form."""
+    if _in_blocks(value):
+        said = Reading(load, blobs).chat(Row(cast(Json, value), name, line, field))
+        return [(each.message, each.kept) for each in said]
+    try:
+        return [read_message(value, load, blobs)]
+    except FieldError as error:
+        raise FormatError(name, line, f"{field}.{error.field}", str(error)) from error
+    except msgspec.ValidationError as error:
+        raise _inside(field, name, line, error) from error
+
+
+def _in_blocks(value: Any) -> bool:
+    content: Any = cast(Json, value).get("content") if isinstance(value, dict) else None
+    if not isinstance(content, list):
+        return False
+    kinds = {cast(Json, part).get("type") for part in cast(list[Any], content) if isinstance(part, dict)}
+    return bool(kinds & BLOCKS)
 
 
 def read_value(row: Any, name: str, line: int, run: str, load: Loader | None) -> Bundle:
@@ -104,7 +125,9 @@ def read_value(row: Any, name: str, line: int, run: str, load: Loader | None) ->
         FormatError: with the line and the field.
     """
     if not isinstance(row, dict):
-        raise FormatError(name, line, "", "a row is an object with the key messages")
+        if not is_messages(b"", row):
+            raise FormatError(name, line, "", "a row is an object with the key messages")
+        row = {"messages": row}
     row = cast(Json, row)
     given = row.get(EXTENSION)
     if given is None:

@@ -81,8 +81,8 @@ def write(bundles: Iterable[Bundle]) -> Iterator[bytes]:
 
 def read(
     data: bytes, name: str = "trees.parquet", run: str = "imported", load: Loader | None = None
-) -> Iterator[Bundle]:
-    """The bundles of a file, as they were written; of a foreign table, one for each row.
+) -> Iterator[Bundle | FormatError]:
+    """The bundles of a file, as they were written; of a foreign table, one for each row, or what is wrong with it.
 
     Args:
         data: the file's content.
@@ -92,7 +92,7 @@ def read(
 
     Raises:
         MissingError: pyarrow is not installed.
-        FormatError: not Parquet, neither kind of table, or a damaged record; the line is the row's number.
+        FormatError: not Parquet, or neither kind of table. The line of a row's fault is its number.
     """
     arrow, parquet = _pyarrow()
     try:
@@ -112,7 +112,7 @@ def read(
         raise FormatError(name, 0, "", f"is damaged ({' '.join(str(error).split())})") from error
 
 
-def _own(batches: Any, name: str) -> Iterator[Bundle]:
+def _own(batches: Any, name: str) -> Iterator[Bundle | FormatError]:
     current, gathered = -1, _Gathered()
     line = 0
     for batch in batches:
@@ -126,24 +126,28 @@ def _own(batches: Any, name: str) -> Iterator[Bundle]:
                     yield gathered.bundle()
                 current, gathered = number, _Gathered()
             if data is None:
-                raise FormatError(name, line, "record", "is empty")
+                yield FormatError(name, line, "record", "is empty")
+                continue
             if kind == _BLOB:
                 gathered.blobs[own_id] = data
                 continue
             try:
                 gathered.add(decode(data))
             except SchemaError as error:
-                raise FormatError(name, line, "record", str(error)) from error
+                yield FormatError(name, line, "record", str(error))
     if gathered.begun:
         yield gathered.bundle()
 
 
-def _foreign(batches: Any, name: str, run: str, load: Loader | None) -> Iterator[Bundle]:
+def _foreign(batches: Any, name: str, run: str, load: Loader | None) -> Iterator[Bundle | FormatError]:
     line = 0
     for batch in batches:
         for row in batch.to_pylist():
             line += 1
-            yield read_value(_without_nulls(row), name, line, run, load)
+            try:
+                yield read_value(_without_nulls(row), name, line, run, load)
+            except FormatError as error:
+                yield error
 
 
 class _Gathered:

@@ -38,7 +38,10 @@ class Twig(Record, frozen=True, kw_only=True):
 
 
 class Ending(Record, frozen=True, kw_only=True):
-    """What a file says of the trajectory that ends at a leaf. `usage` None: the sum over its turns."""
+    """What a file says of the trajectory that ends at a leaf.
+
+    `usage` None: the sum over its turns that no earlier branch passed.
+    """
 
     agent: str = ""
     model: str = ""
@@ -124,7 +127,9 @@ class Branches:
             leaf = self.twigs[leaf].parent
         return leaf
 
-    def grow(self, origin: Origin, tell: Callable[[int], Ending], name: str, line: int, salt: str = "") -> Bundle:
+    def grow(
+        self, origin: Origin, tell: Callable[[int], Ending], name: str, line: int, salt: str = "", own: str = ""
+    ) -> Bundle:
         """The records: one task, its tree, one trajectory a leaf (a lone one without a leaf where there is no turn).
 
         Args:
@@ -132,36 +137,42 @@ class Branches:
             tell: what is known of the trajectory that ends at a leaf.
             name: the file as errors name it.
             line: where in it this was read.
-            salt: the session's own id, which keeps sessions of the same words apart.
+            salt: the session's own id, which keeps sessions of the same words apart; of a fork, that of the session
+                it came from, whose turns are its own.
+            own: the session's own id where that is another.
 
         Raises:
             FormatError: a text or number that no record can hold.
         """
         try:
-            return self._grown(origin, tell, salt)
+            return self._grown(origin, tell, salt, own or salt)
         except (UnicodeEncodeError, OverflowError, TypeError, RecursionError) as error:
             raise FormatError(name, line, "", f"holds what a record cannot: {error}") from error
 
-    def _grown(self, origin: Origin, tell: Callable[[int], Ending], salt: str) -> Bundle:
+    def _grown(self, origin: Origin, tell: Callable[[int], Ending], salt: str, own: str) -> Bundle:
         leaves = self.leaves or [ROOT]
         run = origin.run
         task = origin.task or prompted(tuple(self.twigs[place].turn for place in self.walk(leaves[0])))
         endings = [tell(leaf) for leaf in leaves]
         content = digest(salt, _encode((self.twigs, endings)))
-        # A session that has gone on since keeps its places; without an id of its own, its content stands for it.
-        lasting = digest(salt) if salt else content
-        begin = int(lasting[:8], 16) >> 1 if origin.index is None else origin.index
+        begun = _place(salt, content) if origin.index is None else origin.index
+        begin = _place(own, content) if origin.index is None else origin.index
         tree = tree_id(run.id, task.id)
-        nodes = self._nodes(run.id, tree, self._slots(leaves, begin, origin.attempt))
+        nodes = self._nodes(run.id, tree, self._slots(leaves, begun, origin.attempt))
         trajectories: list[Trajectory] = []
+        billed: set[int] = set()
         for number, (leaf, ending) in enumerate(zip(leaves, endings, strict=True)):
             index = _index(begin, number)
             if origin.index is None:
-                own = digest("imported", tree, content, str(number))
+                named = digest("imported", tree, content, str(number))
             else:
-                own = trajectory_id(run.id, task.id, index, origin.attempt)
-            path = [nodes[place] for place in self.walk(leaf)]
-            trajectories.append(_trajectory(own, origin, task, tree, index, path, ending))
+                named = trajectory_id(run.id, task.id, index, origin.attempt)
+            places = self.walk(leaf)
+            # What branches share was billed once: the first of them that passes a turn bears its cost.
+            usage = sum((nodes[place].usage for place in places if place not in billed), NO_USAGE)
+            billed.update(places)
+            path = [nodes[place] for place in places]
+            trajectories.append(_trajectory(named, origin, task, tree, index, path, ending, usage))
         return Bundle(
             run=run, tasks=(task,), trajectories=tuple(trajectories), nodes=tuple(nodes), blobs=dict(self.blobs)
         )
@@ -210,11 +221,8 @@ class Branches:
 
 
 def _trajectory(
-    own: str, origin: Origin, task: Task, tree: str, index: int, path: list[Node], ending: Ending
+    own: str, origin: Origin, task: Task, tree: str, index: int, path: list[Node], ending: Ending, usage: Usage
 ) -> Trajectory:
-    usage = NO_USAGE
-    for node in path:
-        usage = usage + node.usage
     return Trajectory(
         id=own,
         run_id=origin.run.id,
@@ -253,6 +261,11 @@ def _canonical(call: ToolCall) -> str:
         return json.dumps(json.loads(call.arguments or "{}"), sort_keys=True)
     except (ValueError, RecursionError):
         return call.arguments
+
+
+def _place(salt: str, content: str) -> int:
+    """The first place in the group: the session's, so that it stays where the session goes on, else the content's."""
+    return int((digest(salt) if salt else content)[:8], 16) >> 1
 
 
 def _index(begin: int, number: int) -> int:

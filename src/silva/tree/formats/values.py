@@ -16,6 +16,16 @@ from typing import Any, cast
 from silva.tree.formats.errors import FormatError
 from silva.tree.message import Json
 
+_MARKS = ((b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16"), (b"\xef\xbb\xbf", "utf-8-sig"))
+
+
+def without_mark(data: bytes) -> bytes:
+    """The bytes as UTF-8 without a byte order mark, which tools on Windows write, and UTF-16 at that."""
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return data.decode(encoding, errors="replace").encode("utf-8", errors="replace")
+    return data
+
 
 def documents(lines: Iterable[str | bytes], name: str) -> Iterator[tuple[int, Any]]:
     """The values of a file with their lines (0: the text as a whole).

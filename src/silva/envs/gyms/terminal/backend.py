@@ -20,8 +20,9 @@ _Key = tuple[int, str, str]
 _open: dict[_Key, tuple[asyncio.Task[Backend], list[object]]] = {}
 
 
-async def borrow(name: str, snapshots: Path, by: object) -> Backend:
-    """The backend of that name whose checkpoints are kept in `snapshots`; it stays open until `by` gives it back.
+async def borrow(name: str, snapshots: Path | None, by: object) -> Backend:
+    """The backend of that name whose checkpoints are kept in `snapshots` (None: nowhere for good); it stays open until
+    `by` gives it back.
 
     Raises:
         UsageError: there is no such backend.
@@ -29,7 +30,7 @@ async def borrow(name: str, snapshots: Path, by: object) -> Backend:
         StoreError: the folder cannot be written.
     """
     key = _key(name, snapshots)
-    if key not in _open:
+    if key not in _open and snapshots is not None:
         try:
             await asyncio.to_thread(snapshots.mkdir, parents=True, exist_ok=True)
         except OSError as error:
@@ -46,7 +47,7 @@ async def borrow(name: str, snapshots: Path, by: object) -> Backend:
         raise
 
 
-async def give_back(name: str, snapshots: Path, by: object) -> None:
+async def give_back(name: str, snapshots: Path | None, by: object) -> None:
     """Say that `by` needs it no longer."""
     key = _key(name, snapshots)
     if key in _open:
@@ -80,5 +81,5 @@ def _forget(key: _Key, by: object) -> bool:
     return True
 
 
-def _key(name: str, snapshots: Path) -> _Key:
-    return id(asyncio.get_running_loop()), name, os.fspath(snapshots)
+def _key(name: str, snapshots: Path | None) -> _Key:
+    return id(asyncio.get_running_loop()), name, "" if snapshots is None else os.fspath(snapshots)
