@@ -84,7 +84,7 @@ def test_merged_layers_show_what_the_stack_showed(
         below = read([store.stack / f"l{each}" / "workspace" for each in range(number)])
         changed(store.stack / f"l{number}" / "workspace", changes, below)
         layers.append(Layer(name=f"l{number}", digest=""))
-    merged = store._merged(tuple(layers))
+    (merged,) = store._merged(tuple(layers))
     alone = read([store.stack / merged.name / "workspace"])
     assert alone == read([store.stack / layer.name / "workspace" for layer in layers])
 
@@ -100,6 +100,13 @@ def test_digests_see_every_change(tmp_path: Path) -> None:
         lambda: (tmp_path / "l").symlink_to("x"),
         lambda: os.mknod(tmp_path / "w", stat.S_IFCHR, 0),
         lambda: os.setxattr(tmp_path / "d", "user.overlay.opaque", b"y"),
+        lambda: os.setxattr(tmp_path / "d" / "b", "user.note", b"one"),
+        lambda: os.setxattr(tmp_path / "d" / "b", "user.note", b"two"),
+        lambda: (tmp_path / "c").write_text("two"),
+        lambda: ((tmp_path / "c").unlink(), os.link(tmp_path / "d" / "b", tmp_path / "c")),
+        lambda: os.truncate(tmp_path / "c", 1 << 30),
+        lambda: os.truncate(tmp_path / "c", (1 << 30) + 1),
+        *([lambda: os.chown(tmp_path / "c", 1234, 1234)] if os.geteuid() == 0 else []),
     ]
     for number, step in enumerate(steps):
         step()

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
+import threading
 
 import pytest
 
 from silva.errors import UsageError
 from silva.sandbox.proxy import Allowed, Proxy
+from silva.sandbox.room import Room
 
 
 @pytest.mark.parametrize(
@@ -75,10 +78,12 @@ async def test_a_tunnel_and_a_request_pass() -> None:
         (b"GET ftp://allowed.test/ HTTP/1.1\r\n\r\n", 400),
         (b"CONNECT allowed.test:99999 HTTP/1.1\r\n\r\n", 400),
         (b"nonsense\r\n\r\n", 400),
+        (b"GET http://[::1/ HTTP/1.1\r\n\r\n", 400),
+        (b"CONNECT " + b"a" * 70 + b".allowed.test:443 HTTP/1.1\r\n\r\n", 502),
     ],
 )
 async def test_what_does_not_pass_says_why(request_: bytes, code: int) -> None:
-    said = await talked(("allowed.test",), request_)
+    said = await talked(("allowed.test", "*.allowed.test"), request_)
     assert said.startswith(b"HTTP/1.1 %d " % code) and b"silva: " in said
 
 
@@ -88,3 +93,80 @@ async def test_a_name_that_leads_to_this_machine_is_not_believed() -> None:
         request = b"CONNECT localhost:%d HTTP/1.1\r\n\r\n" % port
         assert b"403" in await talked((f"localhost:{port}",), request)
         assert b"200" in await talked((f"localhost:{port}", f"127.0.0.1:{port}", f"[::1]:{port}"), request + b"x")
+
+
+class Endless:
+    """A server that takes every connection and says nothing."""
+
+    def __init__(self) -> None:
+        self.taken = 0
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.taken += 1
+        await reader.read()
+        writer.close()
+
+
+async def tunnel(proxy: Proxy, port: int) -> tuple[bytes, asyncio.StreamReader, asyncio.StreamWriter]:
+    assert proxy._server is not None
+    reader, writer = await asyncio.open_connection(*proxy._server.sockets[0].getsockname())
+    writer.write(b"CONNECT 127.0.0.1:%d HTTP/1.1\r\n\r\n" % port)
+    return await asyncio.wait_for(reader.readline(), 10), reader, writer
+
+
+async def test_one_sandbox_has_so_many_connections_and_gives_way_to_others() -> None:
+    async with await asyncio.start_server(Endless(), "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        room, rules = Room(each=6, together=8), (f"127.0.0.1:{port}",)
+        greedy, modest = [await Proxy.open(socket.create_server(("127.0.0.1", 0)), rules, room) for _ in range(2)]
+        held = [await tunnel(greedy, port) for _ in range(8)]
+        assert [b" 200 " in said for said, *_ in held] == [True] * 6 + [False] * 2
+        assert b" 503 " in held[-1][0]
+        others = [await tunnel(modest, port) for _ in range(4)]
+        assert all(b" 200 " in said for said, *_ in others)
+        # The idlest of the greedy one's gave way; the others of it go on.
+        assert len(greedy._guests.inside) == 4 and len(modest._guests.inside) == 4
+        assert await asyncio.wait_for(held[0][1].read(), 10) == b"\r\n"
+        for _, _, writer in (*held, *others):
+            writer.close()
+        await greedy.close()
+        await modest.close()
+        room.close()
+
+
+async def test_a_connection_that_nothing_goes_through_is_closed_at_both_ends() -> None:
+    async with await asyncio.start_server(Endless(), "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        proxy = await Proxy.open(socket.create_server(("127.0.0.1", 0)), (f"127.0.0.1:{port}",), idle=0.2)
+        said, reader, writer = await tunnel(proxy, port)
+        assert b" 200 " in said
+        with contextlib.suppress(ConnectionError):
+            assert await asyncio.wait_for(reader.read(), 10) == b"\r\n"
+        writer.close()
+        await proxy.close()
+        assert not proxy._guests.inside
+
+
+async def test_a_name_server_that_does_not_answer_holds_up_nobody_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, answer = threading.Event(), threading.Event()
+
+    def slow(host: str, port: int, **_: object) -> list[object]:
+        asked.set()
+        answer.wait(30)
+        raise OSError("no such host")
+
+    monkeypatch.setattr("silva.sandbox.room.socket.getaddrinfo", slow)
+    proxy = await Proxy.open(socket.create_server(("127.0.0.1", 0)), ("*.slow.test",))
+    waiting = []
+    for number in range(12):
+        assert proxy._server is not None
+        _, writer = await asyncio.open_connection(*proxy._server.sockets[0].getsockname())
+        writer.write(b"CONNECT n%d.slow.test:443 HTTP/1.1\r\n\r\n" % number)
+        waiting.append(writer)
+    async with asyncio.timeout(10):
+        assert await asyncio.get_running_loop().run_in_executor(None, asked.wait, 9)
+    assert await asyncio.wait_for(asyncio.to_thread(lambda: "done"), 10) == "done"
+    answer.set()
+    for writer in waiting:
+        writer.close()
+    await proxy.close()

@@ -14,7 +14,8 @@ One noun a file:
     system        what of the machine is inside; the probe           seccomp  which calls of the kernel are refused
     files, layers, contents   what a sandbox writes, and checkpoints: overlay layers, or by content
     sharing, garbage   several processes at one folder of checkpoints; removing those that nobody refers to
-    cgroup, watch   limits: held by the kernel, or looked after      proxy    the one way out: an allow-list
+    cgroup, watch   limits: held by the kernel, or looked after      proxy, room  the one way out: an allow-list
+    walk, nameless  what lies below a folder, however deep; files that have no name any more
     archive       files in and out, nothing that comes out believed  output   reading with a bound
     criu, frozen    snapshots of processes: CRIU's words, and having it done      criu_trial  whether it works here
     kept, first     what a process snapshot can take: below process 1              blanks      folders made in advance

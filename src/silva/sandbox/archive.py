@@ -7,7 +7,9 @@ that comes out is believed.
 
 from __future__ import annotations
 
+import errno
 import io
+import itertools
 import os
 import shutil
 import stat
@@ -23,6 +25,10 @@ UNPACK = 'mkdir -p -- "$1" && exec tar -x --no-same-owner --no-same-permissions 
 PACK = 'test -d "$1" || { echo "it is no folder" >&2; exit 3; }; exec tar -c -f - -C "$1" .'
 READ = 'test -f "$1" || { echo "it is no plain file" >&2; exit 3; }; exec cat -- "$1"'
 _MOST_MEMBERS = 1_000_000
+_LATEST = (1 << 32) - 1
+_MOST_AT_ONCE = 1 << 20
+_ITS_OWN = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.ENOENT, errno.EINVAL)
+"""What goes wrong with one member's name alone."""
 
 
 class Fetched(Record, frozen=True, kw_only=True):
@@ -65,13 +71,18 @@ def pack(source: Path | bytes, target: PurePosixPath) -> tuple[IO[bytes], PurePo
                 raise UsageError(f"there is no file or folder {source} to put into the sandbox")
     except OSError as error:
         out.close()
-        raise UsageError(f"{error.filename or source} cannot be read: {error.strerror}") from error
+        why = error.strerror or f"it changed meanwhile ({error})"
+        raise UsageError(f"{error.filename or _named(source)} cannot be read: {why}") from error
     except UsageError:
         out.close()
         raise
     out.seek(0)
     folder = target if isinstance(source, Path) and source.is_dir() else target.parent
     return out, folder
+
+
+def _named(source: Path | bytes) -> str:
+    return "what is to be put in" if isinstance(source, bytes) else str(source)
 
 
 def unpack(stream: IO[bytes], target: Path, most: int) -> Fetched:
@@ -83,25 +94,53 @@ def unpack(stream: IO[bytes], target: Path, most: int) -> Fetched:
     target.parent.mkdir(parents=True, exist_ok=True)
     files = size = 0
     left_out: list[str] = []
-    with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
+    with tempfile.TemporaryDirectory(prefix=f".{target.name[:100]}.", dir=target.parent) as scratch:
         place = Path(scratch) / "new"
         place.mkdir()
         try:
-            with tarfile.open(fileobj=stream, mode="r:") as archive:
-                for number, member in enumerate(archive):
+            with tarfile.open(fileobj=_Bounded(stream), mode="r:") as archive:
+                seen: list[tarfile.TarInfo] = vars(archive)["members"]
+                for number in itertools.count():
+                    if (member := archive.next()) is None:
+                        break
+                    seen.clear()  # else a million of them are kept
                     size += member.size if member.isreg() else 0
                     if size > most or number > _MOST_MEMBERS:
                         raise UsageError(f"the folder holds more than {most:,} bytes or a million files: not copied")
-                    wrong = _unsafe(member) or _write(archive, member, place)
+                    wrong = _unsafe(member) or _written(archive, member, place)
                     if wrong:
                         left_out.append(f"{_shown(member.name)}: {wrong}")
                         continue
                     files += member.isreg()
-        except (tarfile.TarError, EOFError, OverflowError) as error:
+                stream.seek(archive.offset)
+                if stream.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):  # what every archive ends with
+                    raise EOFError("it is cut off, or broken")
+        except (tarfile.TarError, EOFError, OverflowError, ValueError) as error:
             raise UsageError(f"what came out of the sandbox is no whole archive: {error}") from error
+        except OSError as error:
+            raise UsageError(f"{target} cannot be written: {error.strerror or error}") from error
         absent(target)
         place.rename(target)
     return Fetched(files=files, size=size, left_out=tuple(left_out))
+
+
+class _Bounded(io.RawIOBase):
+    """A file of which nobody reads much at once: an archive's words about a member are read whole, however many it
+    says they are."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def read(self, size: int = -1, /) -> bytes:
+        if not 0 <= size <= _MOST_AT_ONCE:
+            raise tarfile.ReadError("a member's name or attributes are longer than any")
+        return self._file.read(size)
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
 
 
 def absent(target: Path) -> None:
@@ -112,6 +151,8 @@ def absent(target: Path) -> None:
 
 def _unsafe(member: tarfile.TarInfo) -> str:
     """Why a member may not be unpacked, by its words alone; "" when it may. (`tarfile`'s filters came with 3.11.4.)"""
+    if "\0" in member.name or "\0" in member.linkname:
+        return "no name of a file"
     if member.name.startswith("/"):
         return "an absolute path"
     parts = PurePosixPath(member.name).parts
@@ -131,6 +172,16 @@ def _unsafe(member: tarfile.TarInfo) -> str:
         if any(steps[up:]) or up > above:
             return "a link that leads out of the folder"
     return ""
+
+
+def _written(archive: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> str:
+    """Unpack one; why not, or "". Raises OSError: nothing can be written there any more."""
+    try:
+        return _write(archive, member, place)
+    except OSError as error:
+        if error.errno in _ITS_OWN:
+            return (error.strerror or str(error)).lower()
+        raise
 
 
 def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> str:
@@ -161,7 +212,7 @@ def _write(archive: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> st
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, mode)
         with content, os.fdopen(fd, "wb") as file:
             shutil.copyfileobj(content, file)
-        os.utime(path, (member.mtime, member.mtime))
+        os.utime(path, (when := min(max(member.mtime, 0), _LATEST), when))
     return ""
 
 

@@ -22,38 +22,55 @@ from pathlib import Path
 import msgspec
 
 from silva.errors import StoreError
+from silva.sandbox.layer_digest import content, extended, extent
 from silva.sandbox.layers import Snapshot, flush, listed, made
 from silva.sandbox.owner import remove, write
 from silva.sandbox.sharing import Removed, Sharing, away
+from silva.sandbox.walk import TooDeep, readable, walked
 from silva.tree import Record
 
 KIND = "contents"
 """The kind of these checkpoints; other kinds may stand in the same folder."""
 
 
+_HOLLOW = "h-"
+"""What the digest of a file with holes begins with."""
+_NOTHING = bytes(1 << 20)
+_BLOCK = 1 << 16
+"""Bytes that a file's blocks may lack without its having holes worth the name."""
+_LONGEST = 3500
+"""Bytes of a path below the folder: the kernel takes 4,095 with what is above it."""
+
+
 class Entry(Record, frozen=True, kw_only=True):
-    """One file, folder or link. `content`: the digest of a file, the target of a link."""
+    """One file, folder, link, or device 0, 0 (by which overlays say that something is gone, and their makers may).
+
+    Attributes:
+        content: the digest of a file, the target of a link; for a `name`, the path of the file that it is another of.
+        attributes: the extended ones.
+    """
 
     path: str
     kind: str
     mode: int
     size: int = 0
     content: str = ""
+    attributes: dict[str, bytes] = msgspec.field(default_factory=dict)
 
 
 class Contents:
     """A store of checkpoints by content. `durable`: a checkpoint is on disk before it is answered."""
 
     def __init__(self, folder: Path, *, durable: bool = False) -> None:
-        self.folder = folder
+        self.folder = folder.absolute()
         self._durable = durable
-        self._objects = folder / "objects"
+        self._objects = self.folder / "objects"
         self._objects.mkdir(parents=True, exist_ok=True)
-        self.sharing = Sharing(folder)
+        self.sharing = Sharing(self.folder)
         self._seen: dict[tuple[int, int, int, int], str] = {}
 
     def keep(self, source: Path, label: str, base: str = "", note: str = "") -> Snapshot:
-        """Keep what a folder holds. Pipes, sockets and devices are left out. `note`: why there are no processes in it.
+        """Keep what a folder holds; pipes, sockets and other devices are left out. `note`: why no processes are in it.
 
         Raises:
             StoreError: it cannot be read or kept.
@@ -94,6 +111,10 @@ class Contents:
             snapshot = msgspec.json.decode(path.read_bytes(), type=Snapshot)
         except msgspec.DecodeError as error:
             raise StoreError(f"checkpoint {id} is damaged: {error}") from error
+        if snapshot.kind != KIND:
+            raise StoreError(
+                f"checkpoint {id} is of another kind than those that can be kept here: silva sandbox capabilities"
+            )
         for entry in self._listed(id):
             if entry.kind == "file" and not self._place(entry.content).is_file():
                 raise StoreError(f"checkpoint {id} is damaged: the content of {entry.path} is gone")
@@ -114,8 +135,11 @@ class Contents:
         Raises:
             StoreError: the checkpoint is gone or damaged.
         """
-        with self.sharing.adding():  # what it needs must not go meanwhile
-            self._brought_back(id, target, user)
+        try:
+            with self.sharing.adding():  # what it needs must not go meanwhile
+                self._brought_back(id, target, user)
+        except OSError as error:
+            raise StoreError(f"checkpoint {id} cannot be brought back: {error.strerror or error}") from error
 
     def forget(self, id: str) -> None:
         """Remove a checkpoint, and the contents no other needs."""
@@ -161,19 +185,29 @@ class Contents:
         return found
 
     def _brought_back(self, id: str, target: Path, user: int | None) -> None:
-        for entry in self._listed(id):
+        entries = self._listed(id)
+        for entry in entries:
             path = target / entry.path
             if entry.kind == "folder":
                 path.mkdir(parents=True, exist_ok=True)
             elif entry.kind == "link":
                 path.symlink_to(entry.content)
-            elif _copied(self._place(entry.content), path) != entry.content:
+            elif entry.kind == "name":
+                os.link(target / entry.content, path, follow_symlinks=False)
+            elif entry.kind == "device":
+                os.mknod(path, stat.S_IFCHR | entry.mode, 0)
+            elif self._taken_back(entry, path) != entry.content:
                 raise StoreError(f"checkpoint {id} is damaged: the content of {entry.path} is not what was kept")
+            for name, value in entry.attributes.items():
+                os.setxattr(path, name, value, follow_symlinks=False)
             if user is not None:
                 os.chown(path, user, user, follow_symlinks=False)
-        for entry in reversed(self._listed(id)):  # a folder that may not be written gets its mode last
-            if entry.kind != "link":
+        for entry in reversed(entries):  # a folder that may not be written gets its mode last
+            if entry.kind not in ("link", "name"):
                 (target / entry.path).chmod(entry.mode)
+
+    def _taken_back(self, entry: Entry, path: Path) -> str:
+        return _copied(self._place(entry.content), path, hollow=entry.content.startswith(_HOLLOW))
 
     def _listed(self, id: str) -> list[Entry]:
         try:
@@ -186,21 +220,27 @@ class Contents:
 
     def _entries(self, source: Path) -> list[Entry]:
         found = [Entry(path=".", kind="folder", mode=stat.S_IMODE(source.stat().st_mode))]
-        waiting = [""]
-        while waiting:
-            prefix = waiting.pop()
-            with os.scandir(source / prefix) as children:
-                for child in sorted(children, key=lambda each: each.name):
-                    about = child.stat(follow_symlinks=False)
-                    path, mode = os.path.join(prefix, child.name), stat.S_IMODE(about.st_mode)  # noqa: PTH118
-                    if stat.S_ISDIR(about.st_mode):
-                        found.append(Entry(path=path, kind="folder", mode=mode))
-                        waiting.append(path)
-                    elif stat.S_ISLNK(about.st_mode):
-                        found.append(Entry(path=path, kind="link", mode=mode, content=os.readlink(child.path)))  # noqa: PTH115
-                    elif stat.S_ISREG(about.st_mode):
-                        digest = self._taken(Path(child.path), about)
-                        found.append(Entry(path=path, kind="file", mode=mode, size=about.st_size, content=digest))
+        names: dict[tuple[int, int], str] = {}
+        for name, reached, about in walked(source):
+            path, mode = name[1:], stat.S_IMODE(about.st_mode)
+            if len(os.fsencode(path)) > _LONGEST:
+                raise TooDeep
+            if stat.S_ISDIR(about.st_mode):
+                found.append(Entry(path=path, kind="folder", mode=mode, attributes=extended(reached)))
+                continue
+            first = names.setdefault((about.st_dev, about.st_ino), path) if about.st_nlink > 1 else path
+            if stat.S_ISCHR(about.st_mode) and about.st_rdev == 0:
+                found.append(Entry(path=path, kind="device", mode=mode))
+            elif stat.S_ISLNK(about.st_mode):
+                found.append(Entry(path=path, kind="link", mode=mode, content=os.readlink(reached)))  # noqa: PTH115
+            elif stat.S_ISREG(about.st_mode) and first != path:
+                found.append(Entry(path=path, kind="name", mode=mode, content=first))
+            elif stat.S_ISREG(about.st_mode):
+                digest, attributes = self._taken(Path(reached), about), extended(reached)
+                entry = Entry(
+                    path=path, kind="file", mode=mode, size=about.st_size, content=digest, attributes=attributes
+                )
+                found.append(entry)
         return found
 
     def _taken(self, path: Path, about: os.stat_result) -> str:
@@ -209,7 +249,7 @@ class Contents:
         if known is not None:
             return known
         new = self._objects / f".{secrets.token_hex(6)}"
-        digest = _copied(path, new)
+        digest = _copied(path, new, hollow=about.st_blocks * 512 + _BLOCK < about.st_size)
         place = self._place(digest)
         if place.exists():
             new.unlink()
@@ -220,14 +260,25 @@ class Contents:
         return digest
 
 
-def _copied(source: Path, target: Path) -> str:
-    """Copy a file, return the digest of what was read."""
+def _copied(source: Path, target: Path, *, hollow: bool) -> str:
+    """Copy a file, its holes as holes; the digest of what was read: `hollow`, that for which holes need not be read."""
     found = hashlib.blake2b(digest_size=16)
-    with source.open("rb") as reading, target.open("wb") as writing:
-        while part := reading.read(1 << 20):
-            found.update(part)
-            writing.write(part)
-    return found.hexdigest()
+    with readable(str(source)), source.open("rb", buffering=0) as reading, target.open("wb", buffering=0) as writing:
+        size, at = os.fstat(reading.fileno()).st_size, 0
+        while at < size:
+            start, end = extent(reading.fileno(), at, size)
+            while at < start and not hollow:
+                found.update(_NOTHING[: start - at])
+                at += min(len(_NOTHING), start - at)
+            at = start
+            while at < end and (part := os.pread(reading.fileno(), min(len(_NOTHING), end - at), at)):
+                found.update(b"" if hollow else part)
+                os.pwrite(writing.fileno(), part, at)
+                at += len(part)
+            if at < end:
+                break  # it became shorter meanwhile
+        writing.truncate(at)
+    return _HOLLOW + content(str(target)).hex() if hollow else found.hexdigest()
 
 
 def copy_base(base: Path, target: Path) -> None:

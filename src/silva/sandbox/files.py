@@ -14,7 +14,8 @@ from typing import Any, Protocol
 
 from silva.errors import StoreError
 from silva.sandbox.contents import Contents, copy_base
-from silva.sandbox.layers import PLACES, Layer, Layers, Snapshot, Take
+from silva.sandbox.layer_digest import standing
+from silva.sandbox.layers import PLACES, Layer, Layers, Snapshot, Take, copied
 from silva.sandbox.owner import remove
 
 _REST = (("home", 0o755), ("tmp", 0o1777), ("var", 0o1777))
@@ -72,6 +73,8 @@ class OverlayFiles:
         self._user = user
         self._layers: tuple[Layer, ...] = ()
         self._rests: tuple[str, ...] = ()
+        self._copies = ""
+        """The layer that is copied, not mounted: see `Snapshot.plain`."""
 
     def begin(self, snapshot: Snapshot | None) -> None:
         """See `Files.begin`."""
@@ -89,13 +92,19 @@ class OverlayFiles:
                 if base is not None and self._user is not None and base.parent != self._store.stack:
                     base = owned_base(base, self._store.stack, self._user)
             before, self._rests = self._rests, self._store.rest(layers, base)
-            self._layers, self._base = layers, base
+            plain = snapshot is not None and snapshot.plain
+            self._copies = layers[0].name if plain else ""
+            self._layers, self._base = () if plain else layers, base
         self._store.sharing.leave(before)
 
     def _make(self) -> None:
         for place in PLACES:
             if self._lower(place):
                 _make(self._folder / "work" / place, 0o755, self._user)
+        if self._copies:
+            remove(self._folder / "top")
+            copied(self._store.stack / self._copies, self._folder / "top")
+            return
         if not self._layers:
             begin_empty(self._folder, self._user)
             return
@@ -225,7 +234,10 @@ def owned_base(base: Path, stack: Path, user: int) -> Path:
         StoreError: it cannot be copied.
     """
     about = base.stat()
-    place = stack / f"base-{about.st_dev:x}-{about.st_ino:x}-{about.st_mtime_ns:x}"
+    try:
+        place = stack / f"base-{about.st_dev:x}-{about.st_ino:x}-{standing(base)}"
+    except OSError as error:
+        raise StoreError(f"{base} cannot be read for a sandbox: {error.strerror}") from error
     if place.is_dir():
         return place
     new = place.with_name(f"{place.name}-{secrets.token_hex(3)}")

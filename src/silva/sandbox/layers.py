@@ -26,17 +26,18 @@ from pathlib import Path
 import msgspec
 
 from silva.errors import StoreError
-from silva.sandbox.layer_digest import Compared, digest_of, opaque
+from silva.sandbox.layer_digest import Compared, digest_of, opaque, standing
 from silva.sandbox.owner import remove, write
 from silva.sandbox.sharing import Removed, Sharing, away
-from silva.sandbox.watch import usage
+from silva.sandbox.walk import blocks
 from silva.tree import Record
 
 PLACES = ("workspace", "rest")
 """What a sandbox may write: its workspace; its home and scratch folders."""
 DEEPEST = 24
 """Layers below one sandbox; more are merged, for every look-up asks each of them."""
-
+_MOST = 400
+"""Layers that the kernel mounts above each other (it takes 500)."""
 
 KIND = "overlay"
 """The kind of these checkpoints; other kinds may stand in the same folder."""
@@ -63,6 +64,9 @@ class Snapshot(Record, frozen=True, kw_only=True):
         processes: where its processes are written down, if they are: a folder among the layers.
         note: why they are not, where that was asked for.
         size: bytes of its newest layer's files.
+        plain: whether its one layer holds devices or attributes that an overlay would take for marks of its own and
+            that its programs made: it is copied then, never mounted.
+        base_was: what told the state of the base (`layer_digest.standing`); "" where nobody looked.
     """
 
     id: str
@@ -75,6 +79,8 @@ class Snapshot(Record, frozen=True, kw_only=True):
     processes: Layer | None = None
     note: str = ""
     size: int = 0
+    plain: bool = False
+    base_was: str = ""
 
 
 Take = Callable[[Path, Path], None]
@@ -85,11 +91,11 @@ class Layers:
     """The layers and checkpoints of one folder. `durable`: a checkpoint is on disk before it is answered."""
 
     def __init__(self, folder: Path, *, durable: bool = False) -> None:
-        self.folder = folder
+        self.folder = folder.absolute()  # the fork server, which mounts them, stands elsewhere
         self._durable = durable
-        self.stack = folder / "layers"
+        self.stack = self.folder / "layers"
         self.stack.mkdir(parents=True, exist_ok=True)
-        self.sharing = Sharing(folder)
+        self.sharing = Sharing(self.folder)
         self._compared = Compared()
 
     def adopt(
@@ -135,6 +141,10 @@ class Layers:
             snapshot = msgspec.json.decode(path.read_bytes(), type=Snapshot)
         except msgspec.DecodeError as error:
             raise StoreError(f"checkpoint {id} is damaged: {error}") from error
+        if snapshot.kind != KIND:
+            raise StoreError(
+                f"checkpoint {id} is of another kind than those that can be kept here: silva sandbox capabilities"
+            )
         for layer in (*snapshot.layers, *([snapshot.processes] if snapshot.processes else [])):
             place = self.stack / layer.name
             if not place.is_dir():
@@ -143,6 +153,8 @@ class Layers:
                 raise StoreError(f"checkpoint {id} is damaged: its layer {layer.name} is not what was kept")
         if snapshot.base and not Path(snapshot.base).is_dir():
             raise StoreError(f"checkpoint {id} rests on {snapshot.base}, which is gone")
+        if snapshot.base_was and standing(Path(snapshot.base)) != snapshot.base_was:
+            raise StoreError(f"checkpoint {id} rests on {snapshot.base}, which has been changed since")
         return snapshot
 
     def list(self) -> list[Snapshot]:
@@ -201,7 +213,7 @@ class Layers:
             found = Removed(
                 checkpoints=len(going),
                 layers=len(layers),
-                bytes=sum(usage([each]) for each in layers),
+                bytes=sum(blocks(each) for each in layers),
                 young=sum(each.at >= before and doomed(each) for each in every),
             )
             paths = [self.folder / f"{each.id}.json" for each in going]
@@ -220,7 +232,7 @@ class Layers:
             if take is not None:
                 take(place, written)
             elif copy:
-                _copy(top, place)
+                copied(top, place)
             else:
                 top.rename(place)
         except OSError as error:
@@ -231,10 +243,21 @@ class Layers:
             remove(place)
             remove(written)
             raise
-        digest, size = digest_of(place)
-        layers = (*below, Layer(name=name, digest=digest))
+        try:
+            found = digest_of(place)
+            images = None if take is None else Layer(name=written.name, digest=digest_of(written).value)
+            # A base among the layers is a copy that nobody changes.
+            before = standing(Path(base)) if base and Path(base).parent != self.stack else ""
+        except OSError as error:
+            if take is None and not copy:
+                place.rename(top)
+            remove(place)
+            remove(written)
+            raise StoreError(f"a checkpoint cannot be kept in {self.folder}: {error.strerror or error}") from error
+        mounted = {"workspace"} if base else set()
+        layers = (*below, Layer(name=name, digest=found.value))
         if len(layers) > DEEPEST:
-            layers = (self._merged(layers),)
+            layers = self._merged(layers)
         snapshot = Snapshot(
             id=secrets.token_hex(8),
             label=label,
@@ -242,24 +265,34 @@ class Layers:
             base=base,
             at=time.time(),
             fidelity="files" if take is None else "exact",
-            processes=None if take is None else Layer(name=written.name, digest=digest_of(written)[0]),
+            processes=images,
             note=note,
-            size=size,
+            size=found.size,
+            # What stood on nothing was no overlay's: whatever marks it has, programs made.
+            plain=not below and bool(found.marked - mounted),
+            base_was=before,
         )
         write(self.folder / f"{snapshot.id}.json", snapshot)
         if self._durable:
             flush(self.folder)
         return snapshot
 
-    def _merged(self, layers: tuple[Layer, ...]) -> Layer:
+    def _merged(self, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+        """One layer for several; these themselves where they cannot be merged, for they can be mounted all the same."""
         name = secrets.token_hex(5)
-        for layer in layers:
-            for place in PLACES:
-                (self.stack / name / place).mkdir(parents=True, exist_ok=True)
-                shutil.copystat(self.stack / layer.name / place, self.stack / name / place)
-                _chown_like(self.stack / layer.name / place, self.stack / name / place)
-                _lay_over(self.stack / layer.name / place, self.stack / name / place)
-        return Layer(name=name, digest=digest_of(self.stack / name)[0])
+        try:
+            for layer in layers:
+                for place in PLACES:
+                    (self.stack / name / place).mkdir(parents=True, exist_ok=True)
+                    shutil.copystat(self.stack / layer.name / place, self.stack / name / place)
+                    _chown_like(self.stack / layer.name / place, self.stack / name / place)
+                    _lay_over(self.stack / layer.name / place, self.stack / name / place)
+            return (Layer(name=name, digest=digest_of(self.stack / name).value),)
+        except (OSError, RecursionError) as error:
+            remove(self.stack / name)
+            if len(layers) > _MOST:
+                raise StoreError(f"{len(layers)} checkpoints above each other cannot be merged: {error}") from error
+            return layers
 
 
 def listed(folder: Path) -> list[Snapshot]:
@@ -288,7 +321,8 @@ def flush(folder: Path) -> None:
         os.close(fd)
 
 
-def _copy(source: Path, target: Path) -> None:
+def copied(source: Path, target: Path) -> None:
+    """Copy a file or folder with all that belongs to it. Raises OSError."""
     # cp keeps what Python's own copying does not: whiteouts, extended attributes, hard links, holes.
     done = subprocess.run(
         ["cp", "-a", "--reflink=auto", str(source), str(target)], capture_output=True, text=True, check=False
@@ -321,7 +355,7 @@ def _lay_over(upper: Path, lower: Path) -> None:
             _chown_like(Path(entry.path), target)
         else:
             remove_any(target)
-            _copy(Path(entry.path), target)
+            copied(Path(entry.path), target)
 
 
 def remove_any(path: Path) -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from silva.errors import MissingError, StoreError
 from silva.sandbox import first, owner, system
 from silva.sandbox.capabilities import Capabilities
-from silva.sandbox.cgroup import Group
+from silva.sandbox.cgroup import Group, members
 from silva.sandbox.door import Door
 from silva.sandbox.files import Files, give
 from silva.sandbox.frozen import Refused
@@ -34,6 +34,7 @@ from silva.sandbox.result import Killed
 from silva.sandbox.session import Session
 from silva.sandbox.slots import Slot
 from silva.sandbox.spawner import Child, SandboxGone
+from silva.sandbox.watch import within
 
 if TYPE_CHECKING:
     from silva.sandbox.namespaces import Namespaces
@@ -89,7 +90,10 @@ class NamespaceSandbox(HeldSandbox):
                 owner.write(self._folder / owner.LABEL, label)
             self._files = self._backend.files(self._folder, None if snapshot is not None else self.spec.files)
             self._rests = True
-            self._files.begin(snapshot)
+            if snapshot is None and self.spec.files is None:
+                self._files.begin(None)
+            else:
+                await asyncio.to_thread(self._files.begin, snapshot)
             for folder in self.spec.writable:
                 await asyncio.to_thread(give, folder, self._backend.user)
         except OSError as error:
@@ -148,7 +152,7 @@ class NamespaceSandbox(HeldSandbox):
         watched = [*self._files.written(), *self.spec.writable]
         self._backend.watch.add(self, self._group is None, watched, self._namespace)
         if self.spec.network:
-            self._proxy = await Proxy.open(await self.listen(PROXY_PORT), self.spec.network)
+            self._proxy = await Proxy.open(await self.listen(PROXY_PORT), self.spec.network, self._backend.room)
         for port in self.spec.doors:
             self._doors.append(await Door.open(await self.listen(port), port))
 
@@ -292,6 +296,12 @@ class NamespaceSandbox(HeldSandbox):
     def refused_processes(self) -> int | None:
         """How often the kernel has refused it a process; None where nobody counts."""
         return None if self._group is None else self._group.refused_processes()
+
+    def processes(self) -> set[int]:
+        """The processes in it, by their ids here, its own process 1 among them."""
+        if self._slot is not None:
+            return members(self._slot.group.paths) - {self._slot.deputy.pid}
+        return within(self._namespace)
 
     async def _end_tree(self, child: Child) -> None:
         if not self.alive:

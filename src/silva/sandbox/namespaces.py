@@ -29,6 +29,7 @@ from silva.sandbox.frozen import Frozen
 from silva.sandbox.layers import Layers, Snapshot
 from silva.sandbox.namespace import NamespaceSandbox
 from silva.sandbox.protocol import Backend, Spec
+from silva.sandbox.room import Room
 from silva.sandbox.seccomp import filter_program
 from silva.sandbox.slots import Slots
 from silva.sandbox.spawner import SandboxGone, Spawner
@@ -48,6 +49,7 @@ class Namespaces(Backend):
         self.snapshots = snapshots
         self.groups = groups
         self.watch = Watch()
+        self.room = Room()
         self.slots: Slots
         self.blanks: Blanks
         self.frozen: Frozen
@@ -71,7 +73,7 @@ class Namespaces(Backend):
             MissingError: namespaces cannot be had here; the message says what to install or ask for.
             StoreError: the folders cannot be written.
         """
-        state = state or owner.state_folder()
+        state = (state or owner.state_folder()).absolute()
         groups = await asyncio.to_thread(Groups.find)
         folder, record = owner.claim(state, cls.name)
         groups = groups.claim(folder.name)
@@ -155,6 +157,7 @@ class Namespaces(Backend):
         self._closed = True
         await asyncio.gather(*(sandbox.destroy() for sandbox in list(self.sandboxes.values())))
         self.watch.close()
+        self.room.close()
         self.snapshots.sharing.close()
         await self.slots.close()
         await self.blanks.close()

@@ -127,6 +127,7 @@ def claim(state: Path, backend: str, groups: tuple[str, ...] = ()) -> tuple[Path
         backend=backend,
         at=time.time(),
     )
+    state = state.absolute()
     folder = state / f"{process.pid}-{process.start}-{secrets.token_hex(2)}"
     try:
         state.mkdir(parents=True, exist_ok=True, mode=0o700)

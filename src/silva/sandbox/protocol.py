@@ -31,7 +31,7 @@ class Spec(Record, frozen=True, kw_only=True):
     Attributes:
         limits: what it may use.
         files: a folder whose contents stand in /workspace at first. It is read, never written; leave it unchanged while
-            a sandbox or a snapshot rests on it.
+            a sandbox rests on it. A snapshot that does is refused once it has changed.
         mounts: what else of this machine it may read: path here to path there.
         writable: folders of this machine that it may write, in place: path here to path there; /workspace may be one.
             Where root is the caller, what they hold is given to the sandbox's user. No checkpoint holds them.

@@ -4,6 +4,8 @@
 
 It answers CONNECT (for TLS, which it does not open) and plain HTTP. A name on the list that leads to an address of this
 machine or of a private network is refused, unless that address itself is on the list: a name server is not believed.
+
+Connections are bounded (`silva.sandbox.room`), and one that nothing goes through is closed after a while.
 """
 
 from __future__ import annotations
@@ -13,15 +15,19 @@ import contextlib
 import ipaddress
 import re
 import socket
+import time
 from typing import Self
 from urllib.parse import urlsplit
 
 from silva.errors import UsageError
+from silva.sandbox.room import Guest, Room
 
 _HEAD = 64 << 10
 _CHUNK = 64 << 10
 _CONNECT_SECONDS = 20
+_IDLE_SECONDS = 300.0
 _OWN_HEADERS = (b"proxy-connection", b"proxy-authorization", b"connection", b"keep-alive")
+_Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 _RULE = re.compile(r"(?P<host>\*\.[\w.-]+|[\w.-]+|\[[0-9a-fA-F:]+\])(?::(?P<port>\d+))?")
 
 
@@ -55,22 +61,38 @@ class Proxy:
         reached: hosts that were, with how often.
     """
 
-    def __init__(self, allowed: Allowed) -> None:
+    def __init__(self, allowed: Allowed, room: Room, idle: float) -> None:
         self._allowed = allowed
+        self._room = room
+        self._guests = room.guests()
+        self._idle = idle
         self._server: asyncio.Server | None = None
         self._serving: set[asyncio.Task[None]] = set()
         self.refused: dict[str, int] = {}
         self.reached: dict[str, int] = {}
 
     @classmethod
-    async def open(cls, listening: socket.socket, rules: tuple[str, ...]) -> Self:
+    async def open(
+        cls,
+        listening: socket.socket,
+        rules: tuple[str, ...],
+        room: Room | None = None,
+        *,
+        idle: float = _IDLE_SECONDS,
+    ) -> Self:
         """Serve on a socket that listens already.
+
+        Args:
+            listening: the socket.
+            rules: what may be reached.
+            room: where connections are counted; one of its own when left out.
+            idle: seconds without a byte after which a connection is closed.
 
         Raises:
             UsageError: a rule is none.
         """
         listening.setblocking(False)
-        proxy = cls(Allowed(rules))
+        proxy = cls(Allowed(rules), room or Room(), idle)
         proxy._server = await asyncio.start_server(proxy._serve, sock=listening, limit=_HEAD)
         return proxy
 
@@ -81,22 +103,28 @@ class Proxy:
         for task in list(self._serving):
             task.cancel()
         await asyncio.gather(*self._serving, return_exceptions=True)
+        self._room.leave(self._guests)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
         self._serving.add(task)
+        guest = Guest(task)
         try:
-            await self._answer(reader, writer)
+            if self._room.enter(self._guests, guest):
+                await self._answer(reader, writer, guest)
+            else:
+                _refuse(writer, 503, "too many connections at once: close some")
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError):
             return  # either side went away
         except asyncio.CancelledError:
-            return  # the sandbox is gone
+            return  # the sandbox is gone, or its room is needed
         finally:
             self._serving.discard(task)
+            self._guests.inside.discard(guest)
             writer.close()
 
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, guest: Guest) -> None:
         head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _CONNECT_SECONDS)
         first, _, headers = head.partition(b"\r\n")
         words = first.decode("latin-1").split(" ")
@@ -104,11 +132,11 @@ class Proxy:
             _refuse(writer, 400, "no request of HTTP")
             return
         method, target, version = words
-        parts = urlsplit(f"//{target}" if method == "CONNECT" else target)
         try:
+            parts = urlsplit(f"//{target}" if method == "CONNECT" else target)
             host, port = parts.hostname or "", parts.port or (443 if method == "CONNECT" else 80)
         except ValueError:
-            host, port = "", 0
+            parts, host, port = urlsplit(""), "", 0
         if not host or (method != "CONNECT" and parts.scheme != "http"):
             _refuse(writer, 400, "the proxy takes CONNECT host:port and http:// addresses")
             return
@@ -117,13 +145,13 @@ class Proxy:
             _refuse(writer, 403, f"{host}:{port} is not on this sandbox's list of hosts")
             return
         try:
-            address = await self._address(host, port)
+            address = await asyncio.wait_for(self._address(host, port), _CONNECT_SECONDS)
             theirs = await asyncio.wait_for(asyncio.open_connection(address, port), _CONNECT_SECONDS)
         except PermissionError as error:
             self.refused[f"{host}:{port}"] = self.refused.get(f"{host}:{port}", 0) + 1
             _refuse(writer, 403, str(error))
             return
-        except (OSError, TimeoutError):
+        except (OSError, TimeoutError, UnicodeError):
             _refuse(writer, 502, f"{host}:{port} cannot be reached")
             return
         self.reached[f"{host}:{port}"] = self.reached.get(f"{host}:{port}", 0) + 1
@@ -133,17 +161,31 @@ class Proxy:
             path = parts.path or "/"
             target = f"{path}?{parts.query}" if parts.query else path
             theirs[1].write(f"{method} {target} {version}\r\n".encode("latin-1") + _forwarded(headers))
-        await _between(reader, writer, *theirs)
+        await self._between(guest, (reader, writer), theirs)
 
     async def _address(self, host: str, port: int) -> str:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        for *_, address in found:
-            place = ipaddress.ip_address(str(address[0]).partition("%")[0])
+        for address in await self._room.addresses(self._guests, host, port):
+            place = ipaddress.ip_address(address.partition("%")[0])
             if place.is_global or self._allowed.lets(str(place), port):
                 return str(place)
         raise PermissionError(
             f"{host} leads to an address of this machine or a private network, which is not on the list"
         )
+
+    async def _between(self, guest: Guest, ours: _Ends, theirs: _Ends) -> None:
+        # Once the far side has closed, nothing more can come: what is still sent to it is lost either way.
+        sending = asyncio.ensure_future(_pump(ours[0], theirs[1], guest))
+        receiving = asyncio.ensure_future(_pump(theirs[0], ours[1], guest))
+        try:
+            while not receiving.done() and (left := guest.last + self._idle - time.monotonic()) > 0:
+                await asyncio.wait({receiving}, timeout=left)
+        finally:
+            for each in (sending, receiving):
+                each.cancel()
+            await asyncio.gather(sending, receiving, return_exceptions=True)
+            theirs[1].close()
+            if guest.last + self._idle <= time.monotonic():
+                ours[1].transport.abort()  # what was not taken in all that time is not waited for
 
 
 def _forwarded(headers: bytes) -> bytes:
@@ -153,34 +195,17 @@ def _forwarded(headers: bytes) -> bytes:
 
 def _refuse(writer: asyncio.StreamWriter, code: int, why: str) -> None:
     body = f"silva: {why}\n".encode()
-    names = {400: "Bad Request", 403: "Forbidden", 502: "Bad Gateway"}
+    names = {400: "Bad Request", 403: "Forbidden", 502: "Bad Gateway", 503: "Service Unavailable"}
     head = f"HTTP/1.1 {code} {names[code]}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n"
     writer.write(head.encode() + b"Connection: close\r\n\r\n" + body)
 
 
-async def _between(
-    reader: asyncio.StreamReader,
-    writer: asyncio.StreamWriter,
-    their_reader: asyncio.StreamReader,
-    their_writer: asyncio.StreamWriter,
-) -> None:
-    try:
-        # Once the far side has closed, nothing more can come: what is still sent to it is lost either way.
-        sending = asyncio.ensure_future(_pump(reader, their_writer))
-        try:
-            await _pump(their_reader, writer)
-        finally:
-            sending.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await sending
-    finally:
-        their_writer.close()
-
-
-async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter, guest: Guest) -> None:
     with contextlib.suppress(ConnectionError):
         while data := await source.read(_CHUNK):
+            guest.moved()
             sink.write(data)
             await sink.drain()
+            guest.moved()
         if sink.can_write_eof():
             sink.write_eof()

@@ -20,6 +20,7 @@ from silva.errors import MissingError
 from silva.sandbox import owner
 from silva.sandbox.cgroup import Groups, members, remove_groups
 from silva.sandbox.container_engine import remove_images, said
+from silva.sandbox.forkserver.victims import thaw
 from silva.sandbox.owner import Label, Owner, Standing
 from silva.sandbox.process import labelled
 from silva.sandbox.watch import usage
@@ -167,6 +168,7 @@ def _below(root: int) -> set[int]:
 def _kill(record: Owner | None, labels: list[Label], left: list[str]) -> int:
     seen: set[int] = set()
     for _ in range(200):
+        thaw(list(record.groups) if record else [])
         found = _processes(record, labels)
         if not found:
             return len(seen)
@@ -207,13 +209,40 @@ def _images(folder: Path, record: Owner | None, left: list[str]) -> None:
 def _strays(state: Path | None) -> int:
     """Control groups of owners that are gone, folder and all."""
     known = {path.name for path in _folders(state)}
-    removed = 0
+    found: list[str] = []
     for base in map(Path, Groups.find().paths):
         for path in base.glob("silva-*-*-*"):
             name = path.name.removeprefix("silva-")
             pid, start, *_ = [*name.split("-"), "0"]
-            if name in known or not (pid.isdigit() and start.isdigit()) or members([str(path)]):
-                continue
-            if not owner.Process(pid=int(pid), start=int(start)).alive():
-                removed += remove_groups([str(path)])
-    return removed
+            if name not in known and pid.isdigit() and start.isdigit() and not _somewhere(int(pid), int(start)):
+                found.append(str(path))
+    # One owner has several, of which one alone may hold all its processes still.
+    return sum(remove_groups([path]) for path in found if _emptied(path, found))
+
+
+def _somewhere(pid: int, start: int) -> bool:
+    """Whether an owner of that id and start runs, here or in a pid namespace below this one."""
+    if owner.Process(pid=pid, start=start).alive():
+        return True
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ProcessLookupError):
+            if owner.start_time(int(place.name)) == start:
+                inside = next(line for line in (place / "status").read_text().splitlines() if line[:6] == "NSpid:")
+                if int(inside.split()[-1]) == pid:
+                    return True
+    return False
+
+
+def _emptied(group: str, all: list[str]) -> bool:
+    """End what is left in one of the groups whose owners, and their folders, are gone: held still, it has outlived its
+    own end. A process of another machine's, which has no id here, is left alone, and all with it."""
+    for _ in range(200):
+        left = members([group])
+        if not left or 0 in left:
+            return not left
+        thaw(all)
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+    return False

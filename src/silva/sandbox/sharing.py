@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import secrets
+import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -24,6 +25,8 @@ from silva.errors import StoreError
 from silva.tree import Record
 
 _READ_ONLY = (errno.EACCES, errno.EROFS, errno.EPERM)
+_NEW = ".new"
+_STALE = 60.0
 
 
 class Removed(Record, frozen=True, kw_only=True):
@@ -93,13 +96,11 @@ class Sharing:
         """What processes that are there rest on, this one among them; call it while `removing`."""
         found: set[str] = set()
         for path in (self._folder / "uses").glob("*"):
-            with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
-                try:
-                    fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    found.update(json.loads(file.read() or b"[]"))
-                else:
-                    path.unlink(missing_ok=True)  # its process is gone
+            with contextlib.suppress(FileNotFoundError):
+                if path.suffix != _NEW:
+                    found |= _used(path)
+                elif path.stat().st_mtime < time.time() - _STALE:
+                    path.unlink()  # of one that was killed while it wrote
         return found
 
     def close(self) -> None:
@@ -119,25 +120,32 @@ class Sharing:
             for name, count in names.items():
                 self._names[name] += by * count
             self._names = +self._names
+            if self._fd < 0 and by < 0:
+                return
             try:
-                if self._fd < 0:
-                    if by < 0:
-                        return
-                    self._begin()
-                data = json.dumps(sorted(self._names)).encode()
-                # Longer than before: written first. Shorter: cut last. A reader holds the lock, and so sees neither.
-                os.pwrite(self._fd, data, 0)
-                os.ftruncate(self._fd, len(data))
+                self._say(json.dumps(sorted(self._names)).encode())
             except OSError as error:
                 if error.errno not in _READ_ONLY:
                     raise StoreError(f"checkpoints in {self._folder} cannot be used: {error.strerror}") from error
 
-    def _begin(self) -> None:
-        (self._folder / "uses").mkdir(exist_ok=True)
-        self._path = self._folder / "uses" / f"{os.getpid()}-{secrets.token_hex(4)}"
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        fcntl.flock(fd, fcntl.LOCK_EX)
-        self._fd = fd
+    def _say(self, data: bytes) -> None:
+        """Put a new file in the place of the one before, locked before it has the name: who removes sees one or the
+        other whole, for layers are given back without waiting for a removal to end."""
+        if self._path is None:
+            (self._folder / "uses").mkdir(exist_ok=True)
+            self._path = self._folder / "uses" / f"{os.getpid()}-{secrets.token_hex(4)}"
+        new = self._path.with_suffix(_NEW)
+        fd = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            os.write(fd, data)
+            new.replace(self._path)
+        except BaseException:
+            os.close(fd)
+            raise
+        before, self._fd = self._fd, fd
+        if before >= 0:
+            os.close(before)
 
     @contextlib.contextmanager
     def _locked(self, how: int) -> Iterator[None]:
@@ -156,6 +164,21 @@ class Sharing:
             yield
         finally:
             os.close(fd)
+
+
+def _used(path: Path) -> set[str]:
+    """What the process rests on that keeps this file locked; the file is removed where it is gone. Raises
+    FileNotFoundError."""
+    while True:
+        with path.open("rb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return set(json.loads(file.read()))
+            if os.fstat(file.fileno()).st_ino == path.stat().st_ino:
+                path.unlink(missing_ok=True)
+                return set()
+        # Another has come in its place meanwhile: the process is there.
 
 
 def away(paths: Iterable[Path], folder: Path) -> Path | None:

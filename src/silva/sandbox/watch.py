@@ -2,7 +2,11 @@
 forks without end, the kernel keeps at its limit; it is ended here.
 
 One task looks at all sandboxes of a backend in which something runs, four times a second, less often where looking
-takes long. A burst between two looks passes a limit before it is seen; what it took is bounded by the time between.
+takes long or nothing was started for a minute. A burst between two looks passes a limit before it is seen; what it took
+is bounded by the time between.
+
+What counts as disk: the blocks below the folders, one page at least for everything that has a name; and, once a second,
+files without a name that some process holds open or mapped (`silva.sandbox.nameless`).
 """
 
 from __future__ import annotations
@@ -10,17 +14,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from silva.sandbox.nameless import nameless
 from silva.sandbox.result import Killed
+from silva.sandbox.walk import TooDeep, blocks
 
 if TYPE_CHECKING:
     from silva.sandbox.namespace import NamespaceSandbox
 
 _PAUSE = 0.25
 _LINGER = 60.0
+_SELDOM = 2.0
+"""Seconds between two looks where nothing was started lately, and between two at files without names."""
 _BOMB = 50
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
@@ -32,6 +41,8 @@ class _Watched:
         self.namespace = namespace
         self.refused: int | None = None
         self.crowded = 0
+        self.looked = self.searched = 0.0
+        self.nameless = 0
         self.highest = used
         """What was on disk when it was last told off: only growing further is punished again."""
 
@@ -62,7 +73,8 @@ class Watch:
         while True:
             began = time.perf_counter()
             for sandbox, watched in list(self._watched.items()):
-                if _active(sandbox):
+                if _active(sandbox) or (sandbox.alive and began > watched.looked + _SELDOM):
+                    watched.looked = began
                     await self._disk(sandbox, watched)
                     await self._processes(sandbox, watched)
             if any(watched.memory for sandbox, watched in self._watched.items() if _active(sandbox)):
@@ -71,6 +83,10 @@ class Watch:
 
     async def _disk(self, sandbox: NamespaceSandbox, watched: _Watched) -> None:
         used = await asyncio.to_thread(usage, watched.folders)
+        if time.perf_counter() > watched.searched + _SELDOM:
+            watched.nameless = await asyncio.to_thread(nameless, sandbox.processes())
+            watched.searched = time.perf_counter()
+        used += watched.nameless
         limit = sandbox.limits.disk
         if used <= limit:
             watched.highest = limit
@@ -111,17 +127,24 @@ def _active(sandbox: NamespaceSandbox) -> bool:
 
 
 def usage(folders: list[Path]) -> int:
-    """Bytes on disk below folders."""
-    total = 0
-    waiting = [str(folder) for folder in folders]
-    while waiting:
-        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                with contextlib.suppress(OSError):
-                    total += entry.stat(follow_symlinks=False).st_blocks * 512
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
-    return total
+    """Bytes on disk below folders; no end of them where they are nested deeper than can be looked at."""
+    try:
+        return sum(blocks(folder) for folder in folders)
+    except TooDeep:
+        return sys.maxsize
+    except OSError:
+        return 0  # it is gone
+
+
+def within(namespace: int) -> set[int]:
+    """The processes of a pid namespace, by their ids here."""
+    found: set[int] = set()
+    for name in os.listdir("/proc"):  # noqa: PTH208 - as below
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                if int(os.readlink(f"/proc/{name}/ns/pid")[5:-1]) == namespace:  # noqa: PTH115
+                    found.add(int(name))
+    return found
 
 
 def resident() -> dict[int, tuple[int, int]]:

@@ -289,6 +289,7 @@ class Server:
             return  # the owner is gone; the loop sees it next
 
     def _end(self) -> None:
+        victims.thaw(self._groups)  # the owner may have gone in the middle of a checkpoint
         for pid in list(self._numbers):
             os.kill(pid, signal.SIGKILL)
         until = time.monotonic() + 10
