@@ -20,6 +20,7 @@ One noun a file:
     criu, frozen    snapshots of processes: CRIU's words, and having it done      criu_trial  whether it works here
     kept, first     what a process snapshot can take: below process 1              blanks      folders made in advance
     owner, reaper   whose everything is; removing what was left      pool     admission, some ready in advance
+    judge, judging  what the judged wrote runs where it reaches neither the tests nor the verdict
     door          a port of this machine that a sandbox may reach
 
 A sandbox lives no longer than its owner: the process that opened the backend. Checkpoints do, where a folder for them

@@ -54,6 +54,10 @@ class Files(Protocol):
         """Make them what they were at a checkpoint; no program uses them. Raises StoreError."""
         ...
 
+    def again(self) -> None:
+        """Make them ready once more, as they are, for another process 1. Raises OSError."""
+        ...
+
     def end(self) -> None:
         """Rest on no checkpoint any more: its sandbox is gone."""
         ...
@@ -145,6 +149,13 @@ class OverlayFiles:
         self._make()
         remove(old)
 
+    def again(self) -> None:
+        """See `Files.again`: what the kernel left of the last mount it takes for a crash."""
+        remove(self._folder / "work")
+        for place in PLACES:
+            if self._lower(place):
+                _make(self._folder / "work" / place, 0o755, self._user)
+
     def end(self) -> None:
         """See `Files.end`."""
         rests, self._rests = self._rests, ()
@@ -211,6 +222,9 @@ class CopiedFiles:
             raise
         remove(self.top)
         new.rename(self.top)
+
+    def again(self) -> None:
+        """See `Files.again`; nothing is mounted."""
 
     def end(self) -> None:
         """See `Files.end`; each has its own copies."""

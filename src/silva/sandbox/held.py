@@ -249,12 +249,15 @@ class HeldSandbox(Sandbox):
         flood: int = 0,
         into: IO[bytes] | None = None,
         into_errors: IO[bytes] | None = None,
+        judge: dict[str, Any] | None = None,
     ) -> Result:
         limits = self.limits
         allowed = limits.wall if seconds is None else seconds
         flooded = asyncio.Event()
         self.touched = time.monotonic()
         message = self._message(words, folder, variables)
+        if judge is not None:
+            message["judge"] = judge
         began, before = time.perf_counter(), self._counters()
         with contextlib.ExitStack() as opened:
             ends, theirs = [], []

@@ -30,7 +30,7 @@ from silva.sandbox.kept import Kept
 from silva.sandbox.layers import Layer, Snapshot
 from silva.sandbox.protocol import Spec
 from silva.sandbox.proxy import Proxy
-from silva.sandbox.result import Killed
+from silva.sandbox.result import Killed, Result
 from silva.sandbox.session import Session
 from silva.sandbox.slots import Slot
 from silva.sandbox.spawner import Child, SandboxGone
@@ -190,6 +190,52 @@ class NamespaceSandbox(HeldSandbox):
         """
         return await self._spawner.listen({**self._inside(), "port": port})
 
+    @property
+    def outside_user(self) -> int | None:
+        """Whom its programs are on this machine; None for the caller."""
+        return self._backend.user
+
+    async def listen_at(self, name: str) -> socket.socket:
+        """As `listen`, at a name (an abstract address) of the sandbox's own network."""
+        return await self._spawner.listen({**self._inside(), "port": name})
+
+    async def become(self, spec: Spec) -> None:
+        """End everything in it, and begin anew with the same files under another spec. Raises MissingError."""
+        async with self._changing:
+            self._check()
+            self.interrupt_all(Killed.SANDBOX, "killed: its files are judged")
+            await self._halt()
+            self.spec = spec
+            self._keeps_sessions = False
+            for folder in spec.writable:
+                await asyncio.to_thread(give, folder, self._backend.user)
+            await asyncio.to_thread(self._files.again)
+            await self.start()
+
+    async def veil(self, shown: list[list[str]], covered: list[str], ready: int) -> Child:
+        """Make a second room in it: the same files and network, other processes. `shown`: what is mounted where
+        instead; `covered`: what is hidden; `ready` is told when it stands. Raises SandboxGone."""
+        return await self._spawner.veil({**self._inside(), "shown": shown, "covered": covered}, ready)
+
+    async def judged(
+        self, words: list[str], seconds: float, folder: str, variables: dict[str, str], judge: dict[str, Any]
+    ) -> Result:
+        """As `exec`, for a program that is followed (`forkserver.tracing`). Raises SandboxGone."""
+        return await self._run(words, b"", seconds, folder, variables, judge=judge)
+
+    async def start_in(
+        self, room: dict[str, Any], words: list[str], folder: str, variables: dict[str, str], fds: list[int]
+    ) -> Child:
+        """Start a program in its second room. Raises SandboxGone, UsageError."""
+        message = {**self._message(words, folder, {}), **room, "variables": variables}
+        return await self._spawner.enter(message, fds)
+
+    async def stop_in(self, room: dict[str, Any], child: Child) -> None:
+        """End a program of its second room with all that it started. Raises SandboxGone."""
+        message = {"how": "tree", "root": first.inner(child.pid), "others": [], "since": child.at}
+        await self._spawner.stop({**self._inside(), **room, **message})
+        await self._spawner.signal(child, 9)
+
     def capabilities(self) -> Capabilities:
         """See `Sandbox.capabilities`."""
         if self.spec.processes:
@@ -212,6 +258,9 @@ class NamespaceSandbox(HeldSandbox):
             await self._halt()
             try:
                 return (await asyncio.to_thread(self._files.keep, label, live=False, note=note)).id
+            except StoreError:
+                await asyncio.to_thread(self._files.again)
+                raise
             finally:
                 await self.start()
 

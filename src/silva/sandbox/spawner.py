@@ -152,6 +152,12 @@ class Spawner:
         await child.started
         return (await child.ended).code
 
+    async def veil(self, message: dict[str, Any], ready: int) -> Child:
+        """Make a second room in a sandbox; whether it could is written to `ready`. Raises SandboxGone."""
+        child = await self._begin({**message, "do": "veil"}, [ready])
+        child.pid = await child.started
+        return child
+
     async def listen(self, message: dict[str, Any]) -> socket.socket:
         """A socket listening on the sandbox's loopback at `port`.
 

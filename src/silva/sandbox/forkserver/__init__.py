@@ -5,6 +5,8 @@
         enter:  fork ─▶ setns into the sandbox ─▶ fork ─▶ user, limits, no capabilities, seccomp ─▶ program
         stop:   fork ─▶ setns ─▶ kills the tree of one command, or everything, as seen in the sandbox's own /proc
         listen: fork ─▶ setns ─▶ a socket listening on the sandbox's loopback, handed to the owner
+        judge:  fork ─▶ setns ─▶ fork ─▶ program, every execve of whose is held and looked at by the first (tracing)
+        veil:   fork ─▶ setns ─▶ fork ─▶ a second room in the sandbox: other processes, folders hidden (veiled)
         deputy: fork ─▶ control group ─▶ does the forking for one sandbox from then on
         dump, restore: fork ─▶ own mounts ─▶ CRIU, for a snapshot of processes
         end of the owner (also by kill -9) ─▶ kill all ─▶ remove its folder and control groups ─▶ exit

@@ -14,7 +14,7 @@ import socket
 import termios
 from typing import Any, NoReturn
 
-from . import freezing, mounts, own, syscalls, victims
+from . import freezing, mounts, own, syscalls, tracing, veiled, victims
 
 EVERYTHING = (
     syscalls.CLONE_NEWUSER
@@ -96,6 +96,10 @@ def begin(message: dict[str, Any], fds: list[int], pidfd: int, report: int, prog
         freezing.restore(message, fds)
     elif action == "loopback":
         freezing.loopback(pidfd)
+    elif action == "veil":
+        veil(message, fds[0], report, pidfd, program)
+    elif message.get("judge"):
+        judge(message, fds, program, report, pidfd)
     enter(message, fds, program, report, pidfd)
 
 
@@ -158,6 +162,44 @@ def _into(message: dict[str, Any], report: int, pidfd: int) -> None:
         os._exit(0)
 
 
+def veil(message: dict[str, Any], ready: int, report: int, pidfd: int, program: bytes) -> NoReturn:
+    """Make a second room in the sandbox, in which folders are hidden; see `veiled`."""
+    try:
+        own.spare(0)
+        _into(message, report, pidfd)
+        os.close(report)
+        os.dup2(ready, 3)
+        os.closerange(4, 1 << 16)
+        veiled.hold(message, 3, program)
+    except OSError as error:
+        own.say(ready, f"!{error.strerror or error}")
+    os._exit(125)
+
+
+def judge(message: dict[str, Any], fds: list[int], program: bytes, report: int, pidfd: int) -> NoReturn:
+    """Start a program in the sandbox and follow it from outside its processes; see `tracing`."""
+    try:
+        own.spare(0)
+        proc = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY)
+        if message["user"] is not None:
+            os.setgroups([])
+        syscalls.setns(pidfd, _entered(message["first"]))
+        child = os.fork()
+        if child == 0:
+            os.close(report)
+            os.close(proc)
+            tracing.traced()
+            _become(message, fds, program, inside=True)
+        os.close(report)
+        for fd in fds:
+            os.close(fd)
+        code = tracing.Follower(child, message["judge"], proc).follow()
+        os._exit(code if code >= 0 else 128 - code)
+    except OSError as error:
+        own.say(report, f"!{error.strerror or error}\n")
+    os._exit(125)
+
+
 def _entered(first: int) -> int:
     """The namespaces of a sandbox to join: its view of control groups where bubblewrap could make it one, and its
     network unless that is the machine's, which only root may join."""
@@ -197,6 +239,8 @@ def _become(message: dict[str, Any], fds: list[int], program: bytes, *, inside: 
         os.chdir(message["folder"])
         if program and inside:
             syscalls.install_filter(program)
+        if message.get("judge"):
+            tracing.hold_executions()
         _execute(message["arguments"], message["variables"])
     except ValueError as error:  # of what no program can be given
         own.say(complaint, f"silva: {error}\n")
@@ -258,14 +302,23 @@ def _kept(channel: int, message: dict[str, Any]) -> list[int]:
     os._exit(0)
 
 
-def listen(port: int, channel: int, pidfd: int, message: dict[str, Any]) -> NoReturn:
-    """Make a socket that listens on the sandbox's loopback and hand it to the owner."""
+def _server(port: int | str) -> socket.socket:
+    if isinstance(port, int):
+        return socket.create_server(("127.0.0.1", port), backlog=64)
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    server.bind(f"\0{port}")
+    server.listen(64)
+    return server
+
+
+def listen(port: int | str, channel: int, pidfd: int, message: dict[str, Any]) -> NoReturn:
+    """Make a socket that listens on the sandbox's loopback, or at a name of its own, and hand it to the owner."""
     try:
         if message["user"] is not None:
             os.setgroups([])
         syscalls.setns(pidfd, EVERYTHING)
         _change_user(message["uid"])
-        with socket.socket(fileno=channel) as owner, socket.create_server(("127.0.0.1", port), backlog=64) as server:
+        with socket.socket(fileno=channel) as owner, _server(port) as server:
             socket.send_fds(owner, [b"listening"], [server.fileno()])
     except OSError:
         os._exit(1)  # the owner sees its channel closed without a socket

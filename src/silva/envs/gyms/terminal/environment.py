@@ -275,7 +275,7 @@ class Terminal:
 
     async def _judge(self) -> Verdict:
         if self._verdict is None:
-            self._verdict = await self._here.judge()
+            self._verdict = await self._here.judge(last=True)
         return self._verdict
 
     def _shell(self, name: str) -> Shell:
@@ -356,7 +356,10 @@ class Terminal:
         if self._state.evaluations >= self._evaluations:
             raise UsageError(f"the score can be asked for {self._evaluations} times, and that has been done")
         self._state = msgspec.structs.replace(self._state, evaluations=self._state.evaluations + 1)
-        verdict = await self._here.judge()
+        try:
+            verdict = await self._here.judge()
+        except StoreError as error:
+            raise UsageError(f"the score cannot be told before the end: {error}") from error
         left = self._evaluations - self._state.evaluations
         why = f" (the tests were ended: {verdict.killed})" if verdict.killed else ""
         return f"score {verdict.reward:g} of 1{why}; it can be asked for {left} more {'time' if left == 1 else 'times'}"

@@ -111,11 +111,22 @@ class World:
         self.shells[name] = await Shell.start(self.sandbox, name, place, {})
         return self.shells[name]
 
-    async def judge(self) -> verdict.Verdict:
-        """What the tests say of it as it is now. Raises NoReward."""
-        checkpoint = await self.sandbox.checkpoint("before the tests")
-        self._judged.append(checkpoint)
+    async def judge(self, *, last: bool = False) -> verdict.Verdict:
+        """What the tests say of it as it is now. `last`: nothing comes after it, so that files that cannot be kept
+        aside (nested too deep, or unreadable) are judged as they stand, and the sandbox ends.
+
+        Raises:
+            NoReward: the tests say nothing.
+            StoreError: the files cannot be kept aside; the sandbox goes on.
+        """
         spec = msgspec.structs.replace(self.sandbox.spec, processes=False)
+        try:
+            checkpoint = await self.sandbox.checkpoint("before the tests")
+        except StoreError:
+            if not last:
+                raise
+            return await verdict.judge(self.backend, spec, "", self.task, self.places, self.sandbox)
+        self._judged.append(checkpoint)
         return await verdict.judge(self.backend, spec, checkpoint, self.task, self.places)
 
     def shell_states(self) -> tuple[ShellState, ...]:
