@@ -18,10 +18,10 @@ from tiny_llama import pair, sample
 from silva.errors import Exit, SilvaError, UsageError
 from silva.train.config import TrainConfig
 from silva.train.engines.engine import StepResult
-from silva.train.scale.config import ScaleConfig
+from silva.train.engines.share import check_enough, cuts, share, together
+from silva.train.processes import ScaleConfig
 from silva.train.scale.environment import leads, placed
 from silva.train.scale.launch import LOG, ended
-from silva.train.scale.share import check_enough, cuts, share, together
 
 
 def names(parts: list[list]) -> list[list[str]]:

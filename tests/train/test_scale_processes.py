@@ -205,7 +205,7 @@ def ranks_of(pid: int) -> list[int]:
             )
         except OSError:
             continue
-        if b"silva.train.scale.rank" in said and _below(int(entry.name), pid):
+        if b"silva.train.rank" in said and _below(int(entry.name), pid):
             found.append((int(environment[b"RANK"]), int(entry.name)))
     return [child for _, child in sorted(found)]
 

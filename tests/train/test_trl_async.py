@@ -193,8 +193,8 @@ def scored(seed: int, tasks: int = 2) -> list[list[Sample]]:
 
 def trained(base: Path, output: Path, groups: list[list[Sample]], **fields: Any) -> tuple[Any, Any, Any]:
     from silva.train.algorithms import algorithm
-    from silva.train.engines.trl_async.engine import TrlEngine
-    from silva.train.engines.trl_async.training import TrlTraining
+    from silva.train.online.trl_async.engine import TrlEngine
+    from silva.train.online.trl_async.training import TrlTraining
 
     config = parts.configured(base, output, **fields)
     engine = TrlEngine(config, algorithm("grpo", config.parameters()))
@@ -237,8 +237,8 @@ def test_its_numbers_are_those_of_silvas_engine(base: Path, tmp_path: Path, micr
 
 def test_a_run_that_is_stopped_ends_with_a_checkpoint_and_goes_on_with_the_same_numbers(base: Path, tmp_path: Path):
     from silva.train.algorithms import algorithm
-    from silva.train.engines.trl_async.engine import TrlEngine
-    from silva.train.engines.trl_async.training import TrlTraining
+    from silva.train.online.trl_async.engine import TrlEngine
+    from silva.train.online.trl_async.training import TrlTraining
 
     groups = scored(7, 6)
     policy = {"weights": str(base), "method": "lora", "adapter": {"rank": 4}, "dtype": "float32"}
@@ -331,7 +331,7 @@ def test_the_kernel_for_hopper_is_refused_where_there_is_none(base: Path, tmp_pa
 def test_a_trl_without_asynchronous_grpo_is_refused(monkeypatch: pytest.MonkeyPatch):
     import importlib.util
 
-    from silva.train.engines.trl_async import settings
+    from silva.train.online.trl_async import settings
 
     real = importlib.util.find_spec
     monkeypatch.setattr(

@@ -11,8 +11,8 @@ from online_parts import configured
 from pydantic import ValidationError
 
 from silva.errors import MissingError, UsageError
-from silva.train.engines.trl_async import settings
-from silva.train.engines.trl_async.settings import arguments, refuse
+from silva.train.online.trl_async import settings
+from silva.train.online.trl_async.settings import arguments, refuse
 
 
 class Grpo:

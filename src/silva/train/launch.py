@@ -19,11 +19,11 @@ from silva.errors import UsageError
 from silva.train.algorithms import Algorithm, algorithm
 from silva.train.config import TrainConfig
 from silva.train.curves import CurveFile, LakeCurve, Sink, TerminalCurve, read_curve
+from silva.train.engines.group import ALONE, Group
 from silva.train.engines.open import open_engine, require, share_cores
+from silva.train.engines.share import check_enough
 from silva.train.output import held, keep_config
 from silva.train.scale.environment import placed
-from silva.train.scale.group import ALONE, Group
-from silva.train.scale.share import check_enough
 from silva.train.sources import Epochs, Prepared, held_out, prepare
 from silva.train.trackers import trackers
 from silva.train.trainer import Trainer, TrainResult
@@ -78,7 +78,7 @@ def train_in(
         if config.engine == "trl":
             if resume:
                 raise UsageError("engine trl: it keeps no checkpoints to resume from; take engine: local")
-            from silva.train.engines.trl import train_with_trl
+            from silva.train.trl import train_with_trl
 
             on_processor = config.policy.model_copy(update={"device": "cpu"})
             result = train_with_trl(

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from silva.train.rows import Copies, Row, Rows
-from silva.train.writers.whole import Whole
+from silva.train.whole_file import Whole
 from silva.tree import Json, Node, Supervision
 
 IGNORED = -100

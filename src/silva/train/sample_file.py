@@ -13,7 +13,7 @@ from pathlib import Path
 
 from silva.lake.frames import HEADER, LARGEST, frame
 from silva.train.sample import Sample, SampleError
-from silva.train.writers.whole import Whole
+from silva.train.whole_file import Whole
 
 MAGIC = b"SILVAS1\n"
 

@@ -26,9 +26,9 @@ from silva.train.config import TrainConfig
 from silva.train.curves import Point, Sink
 from silva.train.divergence import DivergenceWatch
 from silva.train.engines.engine import Engine, StepResult, Update
+from silva.train.engines.group import ALONE, Group
 from silva.train.output import CHECKPOINTS
 from silva.train.sample import Sample
-from silva.train.scale.group import ALONE, Group
 from silva.train.schedule import learning_rate
 from silva.train.sources import Source
 

@@ -20,7 +20,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from silva.errors import MissingError, UsageError
-from silva.train.algorithms.algorithm import Algorithm, Need
+from silva.train.algorithms.algorithm import Algorithm
+from silva.train.algorithms.need import Need
 
 ALGORITHMS = {"sft": "SFT", "dpo": "DPO", "grpo": "GRPO", "opd": "OPD"}
 """Each algorithm's name, which is its module's, and its class."""

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Protocol
+
+from silva.train.algorithms.need import Need
 
 if TYPE_CHECKING:
     from silva.train.algorithms.batch import Batch
     from silva.train.algorithms.loss import Loss
-
-Need = Literal["logprobs", "reference", "teacher", "teacher_top", "pairs", "group"]
-"""`logprobs`: under the policy that drew; `reference`, `teacher`: of the same ids under a frozen model; `teacher_top`:
-the teacher's K likeliest ids with their logprobs; `pairs`: samples in pairs of chosen and rejected; `group`: samples
-that `score` gave advantages."""
 
 
 class Algorithm(Protocol):

@@ -24,8 +24,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from silva.train.algorithms.algorithm import Need
 from silva.train.algorithms.errors import BatchError
+from silva.train.algorithms.need import Need
 from silva.train.algorithms.teacher import TeacherLogprobs, aligned
 from silva.train.algorithms.totals import Totals, loss_positions
 from silva.train.sample import Sample

@@ -31,9 +31,9 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 from torch.nn import functional
 
-from silva.train.algorithms.algorithm import Need
 from silva.train.algorithms.errors import BatchError
 from silva.train.algorithms.loss import Loss
+from silva.train.algorithms.need import Need
 from silva.train.algorithms.parameters import STRICT
 
 if TYPE_CHECKING:

@@ -34,9 +34,9 @@ from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
 from silva.train.algorithms.advantages import Baseline, Dropped, score
-from silva.train.algorithms.algorithm import Need
 from silva.train.algorithms.importance import Level, importance_ratio, surrogate, truncated
 from silva.train.algorithms.loss import Loss, Normalise, normalised, share
+from silva.train.algorithms.need import Need
 from silva.train.algorithms.opd import OPD
 from silva.train.algorithms.parameters import STRICT, constant_given
 from silva.train.sample import Sample

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, ClassVar
 from pydantic import Field, model_validator
 from pydantic.dataclasses import dataclass
 
-from silva.train.algorithms.algorithm import Need
 from silva.train.algorithms.loss import Loss, Normalise, normalised, share
+from silva.train.algorithms.need import Need
 from silva.train.algorithms.parameters import STRICT, constant_given
 
 if TYPE_CHECKING:

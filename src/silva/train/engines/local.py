@@ -36,11 +36,15 @@ from silva.train.algorithms.loss import Loss
 from silva.train.algorithms.totals import Totals
 from silva.train.config import OptimiserConfig, PolicyConfig, TeacherConfig
 from silva.train.engines import adapters
+from silva.train.engines.device import device_of
 from silva.train.engines.engine import Drawn, StepResult, Update
+from silva.train.engines.group import ALONE, Group
 from silva.train.engines.microbatches import MicroBatch, micro_batches
 from silva.train.engines.optimiser import Optimiser
 from silva.train.engines.readable import check_known, check_readable, check_taught
 from silva.train.engines.sampler import Sampler
+from silva.train.engines.sharding import shard, wholes
+from silva.train.engines.share import share, together
 from silva.train.engines.target_logprobs import TargetLogprobs
 from silva.train.engines.teacher import Teacher
 from silva.train.engines.tensor_file import write_tensors
@@ -54,10 +58,6 @@ from silva.train.engines.weights import (
     weights_digest,
 )
 from silva.train.sample import Floats, Sample, SampleError
-from silva.train.scale.device import device_of
-from silva.train.scale.group import ALONE, Group
-from silva.train.scale.sharding import shard, wholes
-from silva.train.scale.share import share, together
 
 if TYPE_CHECKING:
     from silva.train.algorithms import Algorithm

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from silva.errors import MissingError, UsageError
 from silva.train.config import TrainConfig
-from silva.train.scale.group import ALONE, Group
+from silva.train.engines.group import ALONE, Group
 
 if TYPE_CHECKING:
     from silva.train.engines.local import LocalEngine

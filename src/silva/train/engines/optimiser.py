@@ -3,7 +3,7 @@
     backward ─▶ gradient of a parameter ─▶ added to its master's, and let go ─▶ clip ─▶ AdamW ─▶ copied back
 
 Where several processes train, each one's gradients are summed with the others' before that. Masters that lie in parts
-(`silva.train.scale.sharding`) are updated in parts.
+(`silva.train.engines.sharding`) are updated in parts.
 
 A bfloat16 number has eight bits: an update below a 256th of a weight, or of a gradient already summed, would be lost. A
 float32 parameter is its own master. Source: Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019, arXiv
@@ -23,8 +23,8 @@ from torch.nn import Parameter
 
 from silva.errors import UsageError
 from silva.train.config import OptimiserConfig
-from silva.train.scale.group import Group
-from silva.train.scale.sharding import parted_like, whole
+from silva.train.engines.group import Group
+from silva.train.engines.sharding import parted_like, whole
 
 _MOMENTS = ("exp_avg", "exp_avg_sq")
 

@@ -19,7 +19,7 @@
     vllm_server.py  vLLM in its place, on a GPU; vllm_child.py keeps it
     whole_server.py the same for whole weights: the next server is started, then the old one drains and stops
     gateway.py      a gateway that is there already, through the registry (silva.train.registry.publish)
-    training.py     the training side: Silva's own, or TRL's (silva.train.engines.trl_async)
+    training.py     the training side: Silva's own, or TRL's (silva.train.online.trl_async)
     timeline.py     who worked and who waited, in spans of a monotonic clock; idle shares, step windows
     drawing.py      that as a page
     run.py          one run; launch.py opens what it needs, from a configuration

@@ -27,7 +27,7 @@ from silva.train.trackers import trackers
 
 if TYPE_CHECKING:
     from silva.train.engines.local import LocalEngine
-    from silva.train.engines.trl_async.engine import TrlEngine
+    from silva.train.online.trl_async.engine import TrlEngine
 
 
 def train_online(
@@ -101,7 +101,7 @@ def usable(config: OnlineConfig) -> Algorithm:
     if "group" in loss.needs and config.group < 2:
         raise UsageError(f"group: {loss.name} compares attempts at one task; say at least 2, not {config.group}")
     if config.engine == "trl-async":
-        from silva.train.engines.trl_async.settings import refuse, require_trl
+        from silva.train.online.trl_async.settings import refuse, require_trl
 
         refuse(config, loss)
         require_trl()
@@ -119,7 +119,7 @@ def open_weights(config: OnlineConfig, loss: Algorithm) -> LocalEngine | TrlEngi
         return open_engine(config)
     import torch
 
-    from silva.train.engines.trl_async.engine import TrlEngine
+    from silva.train.online.trl_async.engine import TrlEngine
 
     if config.threads is not None:
         torch.set_num_threads(config.threads)

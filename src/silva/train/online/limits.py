@@ -18,8 +18,8 @@ from silva.train.sample import Sample, SampleError
 if TYPE_CHECKING:
     from silva.train.algorithms import Algorithm
     from silva.train.engines.local import LocalEngine
-    from silva.train.engines.trl_async.engine import TrlEngine
     from silva.train.online.config import OnlineConfig
+    from silva.train.online.trl_async.engine import TrlEngine
 
 Readable = Callable[[Sequence[Sample]], None]
 """Raises SampleError or BatchError for samples that cannot be trained on."""

@@ -1,7 +1,7 @@
 """The training side of an online run: who takes groups, changes the weights, and has them served.
 
 engine: local      `LocalTraining`: Silva's trainer and engine
-engine: trl-async  `TrlTraining` (silva.train.engines.trl_async): TRL's asynchronous trainer
+engine: trl-async  `TrlTraining` (silva.train.online.trl_async): TRL's asynchronous trainer
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def training(config: OnlineConfig, engine: Any, algorithm: Algorithm, source: Bu
         source: of groups.
     """
     if config.engine == "trl-async":
-        from silva.train.engines.trl_async.training import TrlTraining
+        from silva.train.online.trl_async.training import TrlTraining
 
         return TrlTraining(config, engine, source)
     return LocalTraining(config, engine, algorithm, source)

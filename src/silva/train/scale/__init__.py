@@ -17,6 +17,6 @@ configuration file of its own; the agent's API takes the few values that are her
 which. What accelerate's own process state, `reduce` and `prepare` would do here is one call of torch.distributed each,
 and its data loaders and gradient accumulation normalise a step otherwise than Silva's losses do.
 
-`config`, `share` and `group` need no torch; `device`, `joined`, `sharding` and `agent` are adapters to it and are
-imported when a run needs them.
+How a step is shared stands with the engines (`silva.train.engines.share`, `group`, `sharding`, `device`), what each
+process runs in `silva.train.rank`. `joined` and `agent` are adapters to torch and imported when a run needs them.
 """

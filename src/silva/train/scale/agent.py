@@ -22,7 +22,7 @@ from torch.distributed.elastic.multiprocessing import SignalException
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from silva.train.scale.config import ScaleConfig
+from silva.train.processes import ScaleConfig
 
 RUN, FAILURES, STORE = "run.json", "failures.json", "store"
 _ROOM = 20
@@ -37,7 +37,7 @@ def main(folder: Path) -> int:
     )
     threading.Thread(target=_end_with_standard_input, daemon=True).start()
     try:
-        elastic_launch(_launch(scale, folder), sys.executable)("-m", "silva.train.scale.rank", str(folder))
+        elastic_launch(_launch(scale, folder), sys.executable)("-m", "silva.train.rank", str(folder))
     except ChildFailedError as error:
         failures = [_told(rank, failure) for rank, failure in sorted(error.failures.items())]
         (folder / FAILURES).write_text(json.dumps(failures), encoding="utf-8")

@@ -18,9 +18,9 @@ import torch.distributed as distributed
 from torch import Tensor
 
 from silva.errors import UsageError
-from silva.train.scale.config import ScaleConfig
-from silva.train.scale.device import device_of
-from silva.train.scale.group import LostTouch
+from silva.train.engines.device import device_of
+from silva.train.engines.group import LostTouch
+from silva.train.processes import ScaleConfig
 
 BUCKET = 25_000_000
 """Numbers summed at once: 100 MB of float32."""

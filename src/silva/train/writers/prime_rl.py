@@ -18,8 +18,8 @@ import msgspec
 from silva.errors import UsageError
 from silva.train.packing import pack
 from silva.train.sample import Sample, SampleError
+from silva.train.whole_file import Whole
 from silva.train.writers import Options
-from silva.train.writers.whole import Whole
 
 
 class TrainingSample(msgspec.Struct, array_like=True, kw_only=False):

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from silva.train.sample import Sample
+from silva.train.whole_file import Whole
 from silva.train.writers import Options
 from silva.train.writers.split import reward, split
-from silva.train.writers.whole import Whole
 
 _STATUS = {"completed": "completed", "truncated": "truncated", "failed": "failed"}
 

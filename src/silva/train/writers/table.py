@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from silva.train.writers.whole import Whole
+from silva.train.whole_file import Whole
 
 IDS = pa.list_(pa.int32())
 FLOATS = pa.list_(pa.float32())

@@ -24,10 +24,10 @@ from silva.errors import Exit, SilvaError, StoreError, UsageError
 from silva.lake.durable import write_whole
 from silva.train.curves import Point, Sink
 from silva.train.divergence import DivergenceWatch
-from silva.train.engines.trl_async.engine import TrlEngine
-from silva.train.engines.trl_async.handover import Diverged
-from silva.train.engines.trl_async.settings import FOLDER
-from silva.train.engines.trl_async.trainer import Told
+from silva.train.online.trl_async.engine import TrlEngine
+from silva.train.online.trl_async.handover import Diverged
+from silva.train.online.trl_async.settings import FOLDER
+from silva.train.online.trl_async.trainer import Told
 from silva.train.trainer import TrainResult, write_policy
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from transformers import TrainerCallback
 from trl.experimental.async_grpo import AsyncGRPOTrainer  # pyright: ignore[reportPrivateImportUsage]
 from trl.experimental.async_grpo.async_grpo_trainer import DataCollatorForRollout, RolloutQueueDataset
 
-from silva.train.engines.trl_async.batches import MICRO, SHARE, StepBatches
+from silva.train.online.trl_async.batches import MICRO, SHARE, StepBatches
 
 
 class StepTrainer(AsyncGRPOTrainer):

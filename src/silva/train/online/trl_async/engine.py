@@ -20,14 +20,14 @@ from trl.experimental.async_grpo import AsyncGRPOConfig, async_grpo_trainer  # p
 from silva.errors import MissingError, UsageError
 from silva.train.config import AdapterConfig
 from silva.train.engines import adapters
+from silva.train.engines.device import device_of
 from silva.train.engines.tensor_file import write_tensors
-from silva.train.engines.trl_async.attention import NAME
-from silva.train.engines.trl_async.handover import Handover
-from silva.train.engines.trl_async.rollouts import Rollouts
-from silva.train.engines.trl_async.settings import arguments
-from silva.train.engines.trl_async.trainer import StepTrainer
 from silva.train.engines.weights import TOKENIZER, policy_folder, weights_digest
-from silva.train.scale.device import device_of
+from silva.train.online.trl_async.attention import NAME
+from silva.train.online.trl_async.handover import Handover
+from silva.train.online.trl_async.rollouts import Rollouts
+from silva.train.online.trl_async.settings import arguments
+from silva.train.online.trl_async.trainer import StepTrainer
 
 if TYPE_CHECKING:
     from silva.train.online.config import OnlineConfig

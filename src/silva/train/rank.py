@@ -1,6 +1,6 @@
 """One of a run's processes, started by the agent: it trains its share and writes how it ended.
 
-    python -m silva.train.scale.rank FOLDER     FOLDER/run.json ─▶ join the others ─▶ train ─▶ FOLDER/rank-N.json
+    python -m silva.train.rank FOLDER     FOLDER/run.json ─▶ join the others ─▶ train ─▶ FOLDER/rank-N.json
 
 Only the first prints: progress, to standard output. A file FOLDER/stop asks all to end after the step under way. A rank
 whose agent is gone ends at once: nobody would be left to end it.
@@ -19,8 +19,8 @@ from typing import Any, Never
 
 from silva.errors import SilvaError
 from silva.train.config import TrainConfig
+from silva.train.engines.group import LostTouch
 from silva.train.engines.open import share_cores
-from silva.train.scale.group import LostTouch
 from silva.train.trainer import TrainResult
 
 STOP = "stop"
