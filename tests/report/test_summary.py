@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 from grown_runs import Grown, attempt
 
 from silva.report import compare, summarise
+from silva.report.wording import unsaid
 from silva.tree import Boundary, Failure, Status, Usage
 
 TIMEOUT = Failure(boundary=Boundary.MODEL, code="model.timeout", message="no reply within 120 s", retryable=True)
@@ -76,6 +78,32 @@ def test_groups_are_clusters() -> None:
     assert grouped.success.low == pytest.approx(single.success.low)
     assert [item.k for item in grouped.passes] == list(range(1, 9))
     assert grouped.passes[-1].any == grouped.passes[-1].all == 0.5
+
+
+def test_what_superseded_attempts_cost_was_spent_and_is_marked() -> None:
+    used = Usage(prompt_tokens=10, completion_tokens=5, usd=0.25)
+    found = summarise(
+        [
+            attempt("bfcl/1", attempt=0, failure=DIED, superseded=True, usage=used),
+            attempt("bfcl/1", attempt=1, usage=used),
+            attempt("bfcl/2", usage=used),
+        ]
+    )
+    assert (found.usd, found.spent.attempts, found.spent.prompt_tokens) == (0.75, 3, 30)
+    assert (found.spent_superseded.usd, found.spent_superseded.attempts) == (0.25, 1)
+    assert found.prompt_tokens.total == 20, "the spread is over attempts that count"
+    assert unsaid(found) == ["1 superseded attempts count nowhere else; they took 15 tokens and $0.25."]
+
+
+def test_what_attempts_do_not_say_is_no_nought() -> None:
+    told = attempt("bfcl/1", usage=Usage(prompt_tokens=8, completion_tokens=2), seconds=4)
+    dumb = msgspec.structs.replace(attempt("bfcl/2"), usage=Usage(), turns=3, started=0.0, finished=0.0)
+    found = summarise([told, dumb])
+    assert found.silent == {"seconds": 1, "tokens": 1} == found.to_json()["silent"]
+    assert found.seconds.mean == 4 and found.prompt_tokens.median == 8
+    assert len(unsaid(found)) == 2 and "1 of 2 attempts say nothing of their tokens" in unsaid(found)[1]
+    back = msgspec.structs.replace(told, finished=told.started - 3600)
+    assert summarise([back]).seconds.total == 0 == summarise([back]).waiting.other
 
 
 def test_time_and_cost_add_up() -> None:

@@ -27,10 +27,13 @@ def report(
     show: Annotated[bool, typer.Option("--open", help="Open the HTML report in a browser.")] = False,
 ) -> None:
     """Sum up a run: success with its interval, pass@k, lift over null, failures, cost, where time went."""
+    import msgspec
+
     from silva.errors import UsageError
     from silva.lake import Lake, default_location
     from silva.report.compare import compare as paired
     from silva.report.page import render
+    from silva.report.scaling import scaling
     from silva.report.summary import summarise
     from silva.report.write import grown_tree, picture, save, take
 
@@ -43,7 +46,9 @@ def report(
         summary = summarise(attempts, floors)
         comparison = paired(take(opened, compare)[1], attempts, compare, name) if compare else None
         if as_json:
+            curve = scaling(attempts, opened.walk)
             body: dict[str, Any] = {"run": name, "status": record.status, "summary": summary.to_json()}
+            body["scaling"] = None if curve is None else msgspec.to_builtins(curve)
             if comparison is not None:
                 body["comparison"] = comparison.to_json()
             sys.stdout.write(json.dumps(body, indent=2) + "\n")

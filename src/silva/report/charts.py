@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil, floor, log10, sqrt
 
+from silva.report.scaling import Budget
 from silva.report.summary import PassAt
 from silva.tree import Record
 
@@ -141,6 +142,38 @@ def pass_curves(passes: Sequence[PassAt]) -> Plot | None:
         y_label="share of tasks",
         x_ticks=tuple(Tick(at=x(p.k), label=str(p.k)) for p in passes if (p.k - 1) % every == 0),
         y_ticks=_shares(),
+        lines=tuple(lines),
+    )
+
+
+def budgets(found: Sequence[Budget], hours: bool = False) -> Plot | None:
+    """Best and last score over a budget of turns, or of time (`hours`); None for fewer than two budgets."""
+    if len(found) < 2:
+        return None
+    unit = 1.0 if not hours else 3600.0 if found[-1].at > 7200 else 60.0 if found[-1].at > 120 else 1.0
+    label = "turns" if not hours else {3600.0: "hours", 60.0: "minutes", 1.0: "seconds"}[unit]
+    marks = steps(found[-1].at / unit)
+    lines: list[Line] = []
+    for kind, name in (("good", "best so far"), ("bad", "the last")):
+        at = [(each.at / unit, each.best if kind == "good" else each.last, each.ended) for each in found]
+        dots = tuple(
+            Dot(
+                x=LEFT + (WIDTH - LEFT - RIGHT) * x / marks[-1],
+                y=_y(score.value),
+                radius=2.5,
+                kind=kind,
+                title=f"{name}, {x:.3g} {label}: {score.value:.3f} ({100 * ended:.0f} % have ended)",
+            )
+            for x, score, ended in at
+        )
+        points = " ".join(f"{dot.x:.1f},{dot.y:.1f}" for dot in dots)
+        lines.append(Line(points=points, kind=kind, name=name, dots=dots))
+    return Plot(
+        name=f"Score within so many {label}",
+        x_label=label,
+        y_label="mean score",
+        x_ticks=tuple(Tick(at=LEFT + (WIDTH - LEFT - RIGHT) * x / marks[-1], label=f"{x:g}") for x in marks),
+        y_ticks=tuple(Tick(at=_y(s / 4), label=f"{s / 4:g}") for s in range(5)),
         lines=tuple(lines),
     )
 

@@ -91,7 +91,7 @@ def story(
     usage = attempt.usage
     facts = [
         f"{attempt.turns} turn{'' if attempt.turns == 1 else 's'}",
-        seconds(max(0.0, attempt.finished - attempt.started)),
+        seconds(attempt.seconds),
     ]
     if usage.completion_tokens:
         facts.append(f"{number(usage.prompt_tokens)} + {number(usage.completion_tokens)} tokens")

@@ -16,6 +16,7 @@ from silva.report import charts, wording
 from silva.report.compare import Comparison
 from silva.report.conversation import Story, chosen, story, verdict
 from silva.report.picture import WIDTH, Picture, picture
+from silva.report.scaling import scaling
 from silva.report.shape import shape
 from silva.report.summary import Summary, TaskSummary, counted
 from silva.tree import Node, Run, Trajectory, Tree
@@ -73,17 +74,23 @@ def render(
         moment=wording.moment,
     )
     grown = {each.tree_id for each in attempts if each.leaf_id is not None}
+    grows = scaling(attempts, walk)
     pictures = [] if tree is None else _pictures(attempts, run.id, tree)
     return environment.get_template("report.html.j2").render(
         run=run,
         config=json.dumps(redact_json(run.config, names=True), indent=2, ensure_ascii=False),
         summary=summary,
+        unsaid=wording.unsaid(summary),
         rows=[*summary.envs, summary] if len(summary.envs) != 1 else list(summary.envs),
         strips=_strips(summary),
         comparison=comparison,
         best=summary.passes[-1] if summary.passes else None,
         curves=charts.pass_curves(summary.passes),
         turns=_turns(attempts),
+        grows=grows,
+        budgets=[]
+        if grows is None
+        else [plot for plot in (charts.budgets(grows.turns), charts.budgets(grows.seconds, hours=True)) if plot],
         safety=charts.scatter(
             (t.outcome.score, t.outcome.safety)
             for t in attempts

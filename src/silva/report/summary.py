@@ -4,7 +4,9 @@
 
 Three questions stay apart. *Success* and *score* are over the attempts the environment judged; what broke is counted by
 boundary and never as a score; `success_of_all` counts everything unjudged as not successful, so that a run which broke
-on its hard tasks cannot look good. A retried attempt counts once, by its last try.
+on its hard tasks cannot look good. A retried attempt counts once, by its last try; what its earlier tries cost was
+spent all the same, and is told beside (`spent`). What an attempt does not say (a file without times, a model that
+counts no tokens) is no nought: such attempts are left out of that figure and counted in `silent`.
 """
 
 from __future__ import annotations
@@ -81,8 +83,19 @@ class TaskSummary(Record, frozen=True, kw_only=True):
         return self.successes / self.judged if self.judged else None
 
 
+class Spent(Record, frozen=True, kw_only=True):
+    """What was paid for, superseded attempts included: tokens and US dollars."""
+
+    attempts: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    usd: float = 0.0
+
+
 class Summary(Record, frozen=True, kw_only=True):
-    """The figures of a set of attempts. `lift` is the mean score less the null policy's (`null`), if that is known."""
+    """The figures of a set of attempts. `lift` is the mean score less the null policy's (`null`), if that is known.
+    `usd` is what all of them cost, `spent` the same with tokens, and `spent_superseded` the part of it that went into
+    attempts which count nowhere else. `silent`: how many counted attempts say nothing of their seconds or tokens."""
 
     env: str = ""
     tasks: int
@@ -103,6 +116,9 @@ class Summary(Record, frozen=True, kw_only=True):
     completion_tokens: Spread
     cached_tokens: int
     usd: float
+    spent: Spent
+    spent_superseded: Spent
+    silent: dict[str, int]
     seconds: Spread
     waiting: Waiting
     by_task: tuple[TaskSummary, ...]
@@ -158,7 +174,10 @@ def _summary(everything: list[Trajectory], env: str, null: float | None, envs: t
     verdicts = [[t.outcome.success for t in cluster if t.outcome.success is not None] for cluster in clusters]
     score = mean([[t.outcome.score for t in c if t.outcome.score is not None] for c in clusters], within=(0.0, 1.0))
     usage = sum((t.usage for t in attempts), NO_USAGE)
-    seconds = [max(0.0, t.finished - t.started) for t in attempts]
+    clocked = [t for t in attempts if t.started > 0]
+    seconds = [t.seconds for t in clocked]
+    metered = [t for t in attempts if t.usage.prompt_tokens + t.usage.completion_tokens > 0 or not t.turns]
+    chosen = {t.id for t in attempts}
     return Summary(
         env=env,
         tasks=len(by_task),
@@ -177,10 +196,13 @@ def _summary(everything: list[Trajectory], env: str, null: float | None, envs: t
         passes=passes(verdicts),
         failures=_failures(attempts),
         turns=_spread([t.turns for t in attempts]),
-        prompt_tokens=_spread([t.usage.prompt_tokens for t in attempts]),
-        completion_tokens=_spread([t.usage.completion_tokens for t in attempts]),
+        prompt_tokens=_spread([t.usage.prompt_tokens for t in metered]),
+        completion_tokens=_spread([t.usage.completion_tokens for t in metered]),
         cached_tokens=usage.cached_tokens,
-        usd=usage.usd,
+        usd=sum(t.usage.usd for t in everything),
+        spent=_spent(everything),
+        spent_superseded=_spent([t for t in everything if t.id not in chosen]),
+        silent={"seconds": len(attempts) - len(clocked), "tokens": len(attempts) - len(metered)},
         seconds=_spread(seconds),
         waiting=_waiting(usage, sum(seconds)),
         by_task=tuple(_task(env_name, task, members) for (env_name, task), members in sorted(by_task.items())),
@@ -226,6 +248,16 @@ def _failures(attempts: Sequence[Trajectory]) -> tuple[FailureCount, ...]:
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple(
         FailureCount(boundary=key[0], code=key[1], count=count, example=examples[key]) for key, count in ranked
+    )
+
+
+def _spent(attempts: Sequence[Trajectory]) -> Spent:
+    usage = sum((t.usage for t in attempts), NO_USAGE)
+    return Spent(
+        attempts=len(attempts),
+        prompt_tokens=usage.prompt_tokens,
+        completion_tokens=usage.completion_tokens,
+        usd=usage.usd,
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from silva.report.compare import Comparison, Difference
 from silva.report.interval import Interval
 from silva.report.summary import Summary
-from silva.report.wording import MISSING, bounds, dollars, number, percent, seconds, share
+from silva.report.wording import MISSING, bounds, dollars, number, percent, seconds, share, unsaid
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -25,6 +25,8 @@ def print_summary(summary: Summary, console: Console) -> None:
     if summary.failures:
         console.print(_failures(summary))
     console.print(_costs(summary))
+    for line in unsaid(summary):
+        console.print(line)
 
 
 def print_comparison(comparison: Comparison, console: Console) -> None:
@@ -123,10 +125,11 @@ def _costs(summary: Summary) -> Table:
         ("prompt tokens", summary.prompt_tokens),
         ("completion tokens", summary.completion_tokens),
     ):
-        table.add_row(name, number(spread.total), number(spread.median), number(spread.p95))
-    table.add_row(
-        "seconds", seconds(summary.seconds.total), seconds(summary.seconds.median), seconds(summary.seconds.p95)
-    )
+        silent = name != "turns" and summary.silent["tokens"] == summary.attempts
+        table.add_row(name, *((MISSING,) * 3 if silent else map(number, (spread.total, spread.median, spread.p95))))
+    clock = summary.seconds
+    silent = summary.silent["seconds"] == summary.attempts
+    table.add_row("seconds", *((MISSING,) * 3 if silent else map(seconds, (clock.total, clock.median, clock.p95))))
     waiting = summary.waiting
     total = waiting.total or 1.0
     for name, value in (
@@ -138,6 +141,8 @@ def _costs(summary: Summary) -> Table:
         table.add_row(f"  {name}", seconds(value), percent(value / total), "")
     if summary.usd:
         table.add_row("US dollars", dollars(summary.usd), "", "")
+        if summary.spent_superseded.usd:
+            table.add_row("  of it superseded", dollars(summary.spent_superseded.usd), "", "")
     return table
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from silva.report.interval import Interval
+from silva.report.summary import Summary
 
 MISSING = "–"
 
@@ -56,6 +57,23 @@ def seconds(value: float) -> str:
     if value < 3600:
         return f"{int(value // 60)} min {int(value % 60)} s"
     return f"{int(value // 3600)} h {int(value % 3600 // 60)} min"
+
+
+def unsaid(summary: Summary) -> list[str]:
+    """What figures of a summary could not be made of, a line each."""
+    lines = [
+        f"{count:,} of {summary.attempts:,} attempts say nothing of their {name}: they are left out of that figure."
+        for name, count in summary.silent.items()
+        if count
+    ]
+    spent = summary.spent_superseded
+    if spent.attempts:
+        tokens = spent.prompt_tokens + spent.completion_tokens
+        cost = f" and {dollars(spent.usd)}" if spent.usd else ""
+        lines.append(
+            f"{spent.attempts:,} superseded attempts count nowhere else; they took {number(tokens)} tokens{cost}."
+        )
+    return lines
 
 
 def moment(unix: float) -> str:

@@ -41,6 +41,11 @@ class Trajectory(Record, frozen=True, kw_only=True, tag_field="kind", tag="traje
     attributes: Json = msgspec.field(default_factory=dict[str, Any])
 
     @property
+    def seconds(self) -> float:
+        """How long it took; 0 where a clock that was set back says less."""
+        return max(0.0, self.finished - self.started)
+
+    @property
     def slot(self) -> str:
         """The slot its sampled nodes carry."""
         return slot(self.index, self.attempt)
