@@ -156,11 +156,32 @@ def test_scores_and_ends_at_the_wrong_time() -> None:
     score, end = act("evaluate"), act("finish")
     assert masked("ill-timed-end", walk(score, "0", FIX, "ok", score, "1", score, "1", end)) == [1, 4]
     assert masked("ill-timed-end", walk(FIX, "ok", end)) == [2], "there was a way to evaluate"
+    assert masked("ill-timed-end", walk(FIX, "ok", end, success=False)) == [2]
+    assert masked("ill-timed-end", walk(FIX, "ok", end, success=True)) == [], "it knew without asking"
+    assert masked("ill-timed-end", walk(score, "0", end, success=True)) == [1], "the score was asked for too early"
     few = [tool for tool in TOOLS if tool.name != "evaluate"]
     assert masked("ill-timed-end", walk(FIX, "ok", end, tools=few)) == []
     assert masked("ill-timed-end", walk(end, tools=few)) == [1]
     assert masked("ill-timed-end", walk(FIX, "ok", score, "1", end, "over", LOOK, "a")) == [4]
     assert masked("ill-timed-end", walk(FIX, "ok", score, "1", LOOK, "a", score, "1", end)) == [4]
+
+
+def test_what_stands_at_the_end_of_a_success_is_no_fault() -> None:
+    silence = assistant("")
+    assert masked("malformed-action", walk(FIX, "ok", silence, success=True)) == []
+    assert masked("malformed-action", walk(FIX, "ok", silence, success=False)) == [2]
+    assert masked("malformed-action", walk(silence, "go on", FIX, "ok", success=True)) == [1]
+    stopped = "Traceback (most recent call last):\n  File 'server.py'\nKeyboardInterrupt"
+    assert masked("error-observation", walk(act("run_command", command="^C"), stopped)) == []
+    assert masked("error-observation", walk(act("run_command", command="x"), stopped[:-17] + "ValueError: no")) == [1]
+
+
+def test_a_command_that_copies_edits_and_shows_is_not_blind() -> None:
+    both = act("run_command", command="cp b.py a.py && sed -i 's/x/y/' a.py && cat a.py")
+    assert masked("blind-edit", walk(act("view_file", path="b.py"), "x", both, "y")) == []
+    assert masked("blind-edit", walk(both, "y")) == [1]
+    assert masked("blind-edit", walk(act("run_command", command="echo x >> a.py; cat a.py"), "y\nx")) == []
+    assert masked("blind-edit", walk(act("run_command", command="echo x >> a.py"), "")) == [1]
 
 
 def test_a_script_that_is_passed_over() -> None:

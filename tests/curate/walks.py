@@ -6,7 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from silva.curate.turn import Walk, read_walk
-from silva.tree import Author, Message, Node, Tool, ToolCall, assistant, call, node_id, tool_result, user
+from silva.tree import (
+    Author,
+    Message,
+    Node,
+    Outcome,
+    Status,
+    Tool,
+    ToolCall,
+    assistant,
+    call,
+    node_id,
+    tool_result,
+    user,
+)
 
 STRING = {"type": "string"}
 TOOLS = tuple(
@@ -72,6 +85,7 @@ def nodes(
     return made
 
 
-def walk(*steps: Message | str | tuple[str, str], **more: Any) -> Walk:
-    """The walk itself."""
-    return read_walk(nodes(*steps, **more))
+def walk(*steps: Message | str | tuple[str, str], success: bool | None = None, **more: Any) -> Walk:
+    """The walk itself; with `success`, of a trajectory that ended so."""
+    outcome = None if success is None else Outcome(status=Status.COMPLETED, score=float(success), success=success)
+    return read_walk(nodes(*steps, **more), outcome)

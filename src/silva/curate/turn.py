@@ -15,7 +15,7 @@ from functools import cached_property
 
 from silva.rollout.guided_nodes import answers as answered
 from silva.rollout.guided_nodes import takes_turn
-from silva.tree import Author, Json, Node, Tool, ToolCall
+from silva.tree import Author, Json, Node, Outcome, Tool, ToolCall
 
 
 @dataclass(frozen=True)
@@ -60,10 +60,12 @@ class Turn:
 
 @dataclass(frozen=True)
 class Walk:
-    """One trajectory's turns, behind what the task said."""
+    """One trajectory's turns, behind what the task said. `proven`: it ended, and its task's own check says that it
+    succeeded."""
 
     opening: tuple[Node, ...]
     turns: tuple[Turn, ...]
+    proven: bool = False
 
     @cached_property
     def task(self) -> str:
@@ -71,9 +73,9 @@ class Walk:
         return "\n".join(node.message.text for node in self.opening)
 
 
-def read_walk(nodes: Iterable[Node]) -> Walk:
-    """Cut a walk (root first) into turns. An action that a person took in the policy's place is a turn as well; a
-    summariser's or a verifier's nodes belong to none."""
+def read_walk(nodes: Iterable[Node], outcome: Outcome | None = None) -> Walk:
+    """Cut a walk (root first) into turns; `outcome` is its trajectory's, where it has ended. An action that a person
+    took in the policy's place is a turn as well; a summariser's or a verifier's nodes belong to none."""
     opening: list[Node] = []
     turns: list[Turn] = []
     answers: list[Node] = []
@@ -98,7 +100,7 @@ def read_walk(nodes: Iterable[Node]) -> Walk:
         if node.tools is not None:
             tools = node.tools
     close()
-    return Walk(tuple(opening), tuple(turns))
+    return Walk(tuple(opening), tuple(turns), outcome is not None and outcome.success is True)
 
 
 def _read(call: ToolCall) -> Call:

@@ -112,6 +112,12 @@ class Kinds(BaseModel):
             return {path for found in _EDITS.finditer(command_of(call)) for path in found.groups() if path}
         return set()
 
+    def added(self, call: Call) -> set[str]:
+        """Of the files edited those that the call only adds lines to."""
+        if self.of(call.name) != "run":
+            return set()
+        return {path for found in _EDITS.finditer(command_of(call)) if (path := found["more"])}
+
     def written(self, call: Call) -> set[str]:
         """The files whose whole content the call gives: who wrote one knows what is in it."""
         kind = self.of(call.name)

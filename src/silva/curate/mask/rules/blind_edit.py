@@ -27,15 +27,16 @@ class BlindEdit:
         known: set[str] = set()
         for turn in walk.turns:
             for call in turn.calls:
+                # A command may copy a file, edit the copy, add a line to it and show what came of it.
+                known |= {_name(new) for old, new in self._kinds.copied(call) if _known(_name(old), known)}
+                shown = {_name(path) for path in self._kinds.viewed(call)}
                 for path in sorted(self._kinds.edited(call)):
-                    if not _known(_name(path), known) and not _shown(walk, path):
+                    checked = _name(path) in shown and path in self._kinds.added(call)
+                    if not checked and not _known(_name(path), known) and not _shown(walk, path):
                         yield Finding(turn, f"{path} is edited without a look at it before")
                         break
             for call in turn.calls:
                 known |= {_name(path) for path in self._kinds.viewed(call) | self._kinds.written(call)}
-                for old, new in self._kinds.copied(call):
-                    if _known(_name(old), known):
-                        known.add(_name(new))
 
 
 def _name(path: str) -> str:

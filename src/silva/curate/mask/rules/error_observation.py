@@ -32,7 +32,7 @@ _EDGE = 6
 class ErrorObservation:
     """The observation of the turn begins or ends with an error. What a view shows is content and is not read; nor is
     what a command prints that only looks, where its exit code says that it could. Nothing found, or a difference found,
-    is an answer. A command ended from outside (130) has not failed."""
+    is an answer. A command ended from outside (130, `KeyboardInterrupt`) has not failed."""
 
     name = "error-observation"
     summary = "what came back says that the action failed"
@@ -59,7 +59,7 @@ class ErrorObservation:
                     return told
                 continue
             lines = text.splitlines()
-            if self._answered(turn, lines[-1]):
+            if self._answered(turn, lines[-1]) or _interrupted(lines):
                 continue
             views = any(self._kinds.of(call.name) == "view" for call in turn.calls)
             read = lines[:1] if views else [*lines[:_EDGE], *lines[max(_EDGE, len(lines) - _EDGE) :]]
@@ -76,6 +76,11 @@ class ErrorObservation:
         code = int(ended[1])
         looked = code == 0 and all(self._kinds.asks(call) for call in turn.calls)
         return looked or (code in (0, 1) and all(self._kinds.compares(call) for call in turn.calls))
+
+
+def _interrupted(lines: Sequence[str]) -> bool:
+    """Whether a Python program ended because somebody interrupted it: its traceback is no failure."""
+    return any(line.strip() == "KeyboardInterrupt" for line in lines[-_EDGE:])
 
 
 def _object_error(text: str) -> str | None:

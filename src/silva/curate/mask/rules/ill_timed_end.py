@@ -12,7 +12,8 @@ from silva.curate.turn import Turn, Walk
 class IllTimedEnd:
     """Evaluating before anything was done; evaluating again although nothing changed since; finishing as the very first
     action; finishing without ever evaluating where there is a tool for it; acting on after finishing. Words that end
-    the walk are an end as well, where there is a tool for ending."""
+    the walk are an end as well, where there is a tool for ending. An end after which the task's own check says that all
+    is done came at the right time, however it was known."""
 
     name = "ill-timed-end"
     summary = "it asks for a score, or ends, at the wrong time"
@@ -29,6 +30,8 @@ class IllTimedEnd:
                 continue
             can_evaluate = any(self._kinds.of(tool.name) == "evaluate" for tool in turn.tools)
             if _ends_in_words(turn, self._kinds):
+                if walk.proven:
+                    continue
                 if turn.number == 1:
                     yield Finding(turn, "it ends in words before doing anything")
                 elif can_evaluate and not evaluated:
@@ -43,10 +46,10 @@ class IllTimedEnd:
                         break
                     evaluated, changed = turn.number, False
                 elif kind == "finish":
-                    if turn.number == 1 and not changed:
+                    if turn.number == 1 and not changed and not walk.proven:
                         yield Finding(turn, "it finishes before doing anything")
                         break
-                    if can_evaluate and not evaluated:
+                    if can_evaluate and not evaluated and not walk.proven:
                         yield Finding(turn, "it finishes without evaluating once")
                         break
                     finished = turn.number

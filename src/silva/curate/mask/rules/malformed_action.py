@@ -20,7 +20,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 class MalformedAction:
-    """No words and no call; cut off at the length limit; arguments that are not an object; a tool that is not there;
+    """No words and no call (but at the end of what the task's own check calls done: there silence is how one
+    stops); cut off at the length limit; arguments that are not an object; a tool that is not there;
     arguments that are missing, unknown, of another type or beyond the range or the choice that its schema gives."""
 
     name = "malformed-action"
@@ -30,13 +31,16 @@ class MalformedAction:
         """See `Rule`."""
         for turn in walk.turns:
             fault = _fault(turn)
-            if fault:
+            if fault and not (walk.proven and turn.is_last and _silent(turn)):
                 yield Finding(turn, fault)
 
 
+def _silent(turn: Turn) -> bool:
+    return not turn.action.message.tool_calls and not turn.action.message.text.strip()
+
+
 def _fault(turn: Turn) -> str:
-    message = turn.action.message
-    if not message.tool_calls and not message.text.strip():
+    if _silent(turn):
         return "no words and no tool call"
     if turn.action.finish_reason == "length":
         return "cut off at the length limit"
