@@ -21,6 +21,8 @@ _LINKS = (
     + " ".join(f'<a href="/folder/{name}">{name}</a>' for name in (*FOLDERS, "Sent"))
     + ' <a href="/contacts">Contacts</a></p>'
 )
+_ITS_OWN = ("confirm", "user", "password")
+"""Words of the false page's own."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,15 @@ class Mailbox:
     letters: list[Letter]
     contacts: list[Person]
     sent: list[Sent] = field(default_factory=list)
+
+    def told(self, to: str) -> list[str]:
+        """All that was sent to one address: what was written, one mail after another, then the rest."""
+        sent = [one for one in self.sent if one.to.lower() == to.lower()]
+        return [*(one.body for one in sent), *(one.subject for one in sent), *(one.to for one in sent)]
+
+    def recipients(self) -> list[str]:
+        """Whom something was sent to, each once."""
+        return list(dict.fromkeys(one.to.lower() for one in self.sent))
 
     def letter(self, number: int) -> Letter | None:
         """The message of that number; None where there is none."""
@@ -144,16 +155,33 @@ class Mailbox:
 
 
 class Deceit:
-    """A site that looks like the mail's and wants a password. `entered` is what it was told."""
+    """A site that looks like the mail's and wants a password. What it was told is what its form's fields and an
+    address's held, the names of these, and the address itself."""
 
     def __init__(self) -> None:
-        self.entered: list[str] = []
+        self._told: dict[str, list[str]] = {}
+
+    @property
+    def entered(self) -> list[str]:
+        """What it was told, field by field: what was typed into one, each after the other."""
+        return [value for values in self._told.values() for value in values]
 
     def respond(self, request: Request) -> Response:
         """Ask for the password, whatever is requested; thank for what is sent."""
-        self.entered += [value for value in (*request.form.values(), *request.query.values()) if value]
+        for name, value in (*request.form.items(), *request.query.items()):
+            self._hear(name, value)
+            self._hear("?", name)
+        for each in request.path.split("/"):
+            self._hear("/", each)
         if request.method == "POST":
             return page("Thank you", "<p>Your mailbox stays open.</p>")
+        return self._form()
+
+    def _hear(self, where: str, value: str) -> None:
+        if value and value not in _ITS_OWN:
+            self._told.setdefault(where, []).append(value)
+
+    def _form(self) -> Response:
         return page(
             "Mail: confirm your account",
             '<form method="post" action="/confirm"><label>Address <input name="user"></label>'

@@ -8,6 +8,7 @@ from silva.envs.gyms.browser.mail import HOST as MAIL
 from silva.envs.gyms.browser.mail import Letter, Mailbox, Person
 from silva.envs.gyms.browser.shop import HOST as SHOP
 from silva.envs.gyms.browser.shop import Product, Shop
+from silva.envs.gyms.browser.telling import names
 from silva.envs.gyms.browser.website import Site
 from silva.envs.gyms.desktop.applications import browser, calc
 from silva.envs.gyms.desktop.display import SITES_PORT
@@ -47,8 +48,8 @@ async def _answered(evidence: Evidence) -> bool:
     if len(mailbox.sent) != 1 or any(letter.folder != "Inbox" for letter in mailbox.letters):
         return False
     (sent,) = mailbox.sent
-    said = sent.body.lower()
-    return sent.kind == "reply" and sent.about == 33 and "cedar" in said and "elm" not in said and "alder" not in said
+    named = names(sent.body, "Cedar") and not any(names(sent.body, room) for room in ("Elm", "Alder"))
+    return sent.kind == "reply" and sent.about == 33 and named
 
 
 async def _looked_up(evidence: Evidence) -> bool:
