@@ -22,6 +22,8 @@ from typing import Any, ClassVar
 from silva.envs.gyms.terminal.backend import borrow, give_back
 from silva.envs.protocol import Capabilities, Evaluation, Observation
 from silva.errors import UsageError
+from silva.sandbox.judge import Judge
+from silva.sandbox.namespaces import Namespaces
 from silva.sandbox.owner import remove
 from silva.sandbox.protocol import WORKSPACE, Spec
 from silva.tree import Message, Task, assistant, user
@@ -126,7 +128,7 @@ class Workspace:
         return path.read_text(encoding="utf-8", errors="replace").strip()
 
     async def _succeeds(self, command: str) -> bool:
-        """Whether the check succeeds. It runs what the program left behind, so it has a sandbox as the program had.
+        """Whether the check succeeds. What it runs of the program's making cannot reach it (`silva.sandbox.judge`).
 
         Raises:
             MissingError: there can be none here.
@@ -134,8 +136,9 @@ class Workspace:
         assert self._folder is not None
         backend = await borrow("namespaces", None, self)
         self._borrowed = True
-        async with await backend.create(Spec(writable={self._folder: WORKSPACE})) as sandbox:
-            return (await sandbox.exec(["sh", "-c", command], seconds=CHECK_SECONDS)).ok
+        assert isinstance(backend, Namespaces)
+        async with await Judge.begin(backend, Spec(writable={self._folder: WORKSPACE}), imports=False) as judge:
+            return (await judge.run(["/bin/sh", "-c", command], seconds=CHECK_SECONDS)).ok
 
 
 def _inside(task: str, name: str) -> str:
