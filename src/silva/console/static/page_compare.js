@@ -28,7 +28,7 @@ export async function compare(place, { given }, app) {
   const list = new List({
     label: "Side by side", estimate: 62,
     render(i) {
-      const cells = [both.left[i], both.right[i]].map((node, sideOf) => node ? line(node, numbers[sideOf][i], { open: open.has(i), body: bodies[sideOf].get(node.id) }) : h("article", { class: "turn soft" }, "–"));
+      const cells = [both.left[i], both.right[i]].map((node, sideOf) => node ? line(node, numbers[sideOf][i], { open: open.has(i), body: bodies[sideOf].get(node.id) }) : h("div", { class: "turn soft" }, "–"));
       const row = h("div", { class: first < 0 || i < first ? "two same" : "two", "aria-label": i === first ? "first divergence" : `row ${i + 1}` }, cells);
       if (i === first) row.classList.add("parts");
       return row;

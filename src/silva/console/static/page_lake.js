@@ -50,7 +50,7 @@ function trajectories(query, app) {
     render(i) {
       const row = rows.get(i);
       if (!row) { more(Math.floor(i / PAGE)); return h("div", { class: "tr" }, h("span", {}, "…")); }
-      const line = h("div", { class: "tr", "aria-label": `trajectory ${row.task} ${row.slot} of ${row.run}`, "aria-selected": String(marked.has(row.id)) },
+      const line = h("div", { class: "tr", "aria-label": `trajectory ${row.task} ${row.slot} of ${row.run}${marked.has(row.id) ? ", marked" : ""}` },
         h("span", { title: row.task }, marked.has(row.id) ? "✓ " : "", row.task || row.tree.slice(0, 8), h("span", { class: "soft" }, ` ${row.slot}`)), h("span", {}, row.run),
         h("span", { class: row.status === "failed" ? "bad" : row.status === "running" ? "good" : "", title: row.failure || row.why || false }, row.state && row.state !== "working" ? state(row) : row.status), h("span", { class: "num" }, decimal(row.score)), h("span", { class: "num" }, decimal(row.safety)),
         h("span", { class: "num" }, row.turns), h("span", { class: "num" }, count(row.tokens)), h("span", { class: "num" }, row.usd ? `$${row.usd.toFixed(2)}` : "–"), h("span", { class: "soft" }, ago(row.moved)), metrics.map((name) => h("span", { class: "num" }, decimal(row.metrics?.[name] ?? null, 3))));

@@ -146,7 +146,7 @@ export async function run(place, { where, given, query }, app) {
   const head = h("div", { class: "bar", "aria-label": "Trajectory in figures" });
   function drawHead() {
     const later = row && (walk.attempts ?? []).filter((each) => each.run === row.run && each.slot.split(".")[0] === row.slot.split(".")[0] && Number(each.slot.split(".")[1]) > Number(row.slot.split(".")[1])).pop();
-    put(head, h("b", {}, row ? row.task || row.id.slice(0, 12) : `branch to ${spot?.leaf?.slice(0, 12) ?? ""}`),
+    put(head, h("h1", {}, row ? row.task || row.id.slice(0, 12) : `branch to ${spot?.leaf?.slice(0, 12) ?? ""}`),
       row && h("span", { class: row.status === "running" ? "tag good" : row.status === "failed" ? "tag bad" : "tag", "aria-label": "Status" }, row.status), row?.state && row.state !== "working" ? [state(row), h("span", { class: "soft" }, row.why)] : "", row && h("span", { class: "soft" }, `try ${row.slot}`),
       h("span", { class: "soft", "aria-label": "Turns" }, `${turns} turns`), row?.score !== null && row && h("span", {}, `score ${decimal(row.score)}`), row?.safety !== null && row && h("span", {}, `safety ${decimal(row.safety)}`),
       row?.failure && h("span", { class: "bad" }, row.failure), later && h("a", { href: `#/run/${encodeURIComponent(later.run)}/${later.id}` }, `goes on as try ${later.slot}`),
@@ -159,7 +159,7 @@ export async function run(place, { where, given, query }, app) {
   put(place, h("div", { class: "five" },
     tasks?.element ?? h("section", { class: "choose", "aria-label": "Tasks" }, h("p", { class: "soft" }, "One branch of a tree."), (walk.attempts ?? []).map((each) => h("p", {}, h("a", { href: `#/run/${encodeURIComponent(each.run)}/${each.id}` }, `${each.task} ${each.slot}`), ` ${each.status}`))),
     h("section", { class: "walk", "aria-label": "Trajectory and its turns" }, head,
-      h("div", { class: "bar" }, search, hits, jump, h("button", { onclick: toggleAll, "aria-label": "Unfold or fold all" }, "fold/unfold all")),
+      h("div", { class: "bar" }, search, hits, jump, h("button", { onclick: toggleAll }, "Unfold or fold all")),
       walk.task?.instruction ? h("details", {}, h("summary", {}, "Task"), h("pre", {}, walk.task.instruction)) : "",
       h("div", { class: "fill" }, list.element)),
     work.element, say.element));

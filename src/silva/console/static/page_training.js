@@ -6,13 +6,14 @@ import { curve } from "./chart.js";
 export async function training(place, { given }, app) {
   const { runs, versions } = await ask("training");
   let chosen = given[0] ?? runs[0]?.id ?? "", known = -1;
-  const plots = h("div", { class: "grid" }), title = h("h2", {}), list = h("tbody");
+  const plots = h("div", { class: "grid" }), title = h("h2", { hidden: true }), list = h("tbody");
   const draw = tried(async () => {
     if (!chosen) { put(plots, h("p", { class: "soft" }, "Nothing was trained from this lake yet.")); return; }
     const { points } = await ask("curve", { run: chosen });
     if (points.length === known) return;
     known = points.length;
     const names = [...new Set(points.flatMap((point) => Object.keys(point)))].filter((name) => name !== "step");
+    title.hidden = false;
     put(title, `Curves of ${chosen}: ${points.length} points`);
     put(plots, names.filter((name) => points.some((point) => Number.isFinite(point[name]))).map((name) => h("section", { class: "card" }, h("h2", {}, name.replaceAll("_", " ")), curve(name, points.map((point) => [point.step, point[name]])))));
   });

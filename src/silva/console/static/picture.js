@@ -33,8 +33,8 @@ export function picture(place, { pieces, nodes }, { tree, current }) {
   };
   const told = (piece) => [piece.people && `${piece.people} by people`, piece.masked && `${piece.masked} masked`, piece.risks && `${piece.risks} with a risk`].filter(Boolean).join(", ");
   const item = (piece) => h("li", { role: "treeitem", "aria-expanded": under.has(piece.number) ? "true" : undefined, "aria-selected": String(piece.last === current) },
-    h("button", { title: piece.text, "aria-label": `Branch ${piece.number}: ${piece.slot || "shared"}, ${piece.turns} turns`, "aria-current": piece.last === current && "true", onclick: () => { location.hash = where(piece); } },
-      `${piece.slot || "shared"} · ${piece.turns} turns · ${piece.begins}${told(piece) ? ` · ${told(piece)}` : ""}${piece.ends.length ? ` ⇒ ${piece.ends.map((end) => `${end.status}${end.score === null ? "" : ` ${decimal(end.score)}`}`).join(", ")}` : ""}`, piece.ends.map(state), h("div", { class: "soft" }, piece.text)),
+    h("button", { title: piece.text, "aria-current": piece.last === current && "true", onclick: () => { location.hash = where(piece); } },
+      `Branch ${piece.number}: ${piece.slot || "shared"}, ${piece.turns} turns, by ${piece.begins}${told(piece) ? ` · ${told(piece)}` : ""}${piece.ends.length ? ` ⇒ ${piece.ends.map((end) => `${end.status}${end.score === null ? "" : ` ${decimal(end.score)}`}`).join(", ")}` : ""}`, piece.ends.map(state), h("div", { class: "soft" }, piece.text)),
     under.has(piece.number) && h("ul", { role: "group" }, under.get(piece.number).map(item)));
   put(place,
     h("p", { class: "soft" }, `${nodes} nodes, ${pieces.filter((piece) => piece.end).length} leaves`),

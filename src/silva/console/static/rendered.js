@@ -42,7 +42,7 @@ export const coloured = (lines) => h("pre", { class: "screen" }, lines.map((span
 
 export const cut = (part) => part.cut ? h("p", { class: "soft" }, `… ${count(part.cut)} characters more`) : "";
 
-export const call = (one) => h("section", { class: "call", "aria-label": `call of ${one.name}` },
+export const call = (one) => h("div", { class: "call", role: "group", "aria-label": `call of ${one.name}` },
   h("div", { class: "call-name" }, visible(one.name)),
   one.fields.length ? h("dl", { class: "fields" }, one.fields.map((field) => [
     h("dt", {}, visible(field.name || "as it was said")),

@@ -21,7 +21,7 @@ const verdict = { good: "good", keep: "good", bad: "bad", mask: "bad" };
 
 export function line(node, number, { open, body, judged, actions = [] }) {
   const marks = node.marks ?? {};
-  return h("article", { class: `turn ${node.author}`, "aria-label": `${number ? `turn ${number} ` : ""}${node.author} ${node.role}`, "data-node": node.id },
+  return h("div", { class: `turn ${node.author}`, "aria-label": `${number ? `turn ${number} ` : ""}${node.author} ${node.role}`, "data-node": node.id },
     h("div", { class: "who" },
       h("b", {}, NAMES[node.author] ?? node.author), h("span", {}, number && isAction(node) ? `turn ${number}` : node.role),
       marks.refused && h("span", { class: "tag bad" }, "refused"), marks.refuses && h("span", { class: "tag bad" }, "rejects"), marks.asked && h("span", { class: "tag person" }, "waited for approval"),
