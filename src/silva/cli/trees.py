@@ -218,7 +218,7 @@ def replay(
         found = opened.trajectory(trajectory)
         walk = opened.walk(found)
         run = opened.run(found.run_id)
-        task = next((each for each in opened.tasks() if each.id == found.task_id), None)
+        task = opened.task(found)
         program = run is not None and found.agent.startswith(PROGRAM)
         walks = [walk, *_other_walks(opened, found)] if program else []
     if task is None:

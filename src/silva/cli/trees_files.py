@@ -28,6 +28,7 @@ from silva.tree import (
     Role,
     Run,
     Supervision,
+    Task,
     Trajectory,
     Usage,
     digest,
@@ -88,7 +89,7 @@ def bundles(lake: Any, chosen: Sequence[Trajectory], whole: Sequence[str]) -> It
     for run_id in whole:
         for tree_id in _tree_ids(lake, run_id):
             trees.setdefault((run_id, tree_id), [])
-    tasks = {task.id: task for task in lake.tasks()}
+    tasks: dict[str, dict[str, Task]] = {}
     told: set[str] = set()
     judged: dict[str, dict[str, list[Supervision]]] = {}
     for (run_id, tree_id), trajectories in trees.items():
@@ -97,6 +98,7 @@ def bundles(lake: Any, chosen: Sequence[Trajectory], whole: Sequence[str]) -> It
             for supervision in lake.supervisions(run_id=run_id):
                 about.setdefault(supervision.node_id, []).append(supervision)
             judged[run_id] = about
+            tasks[run_id] = {task.id: task.owned_by("") for task in lake.tasks(run_id=run_id)}
         if run_id in whole:
             nodes = sorted(lake.nodes(tree_id=tree_id), key=lambda node: (node.depth, node.slot, node.id))
         else:
@@ -104,7 +106,7 @@ def bundles(lake: Any, chosen: Sequence[Trajectory], whole: Sequence[str]) -> It
         used = {trajectory.task_id for trajectory in trajectories}
         yield Bundle(
             run=Run(id=run_id) if run_id in told else lake.run(run_id) or Run(id=run_id),
-            tasks=tuple(tasks[name] for name in sorted(used) if name in tasks),
+            tasks=tuple(tasks[run_id][name] for name in sorted(used) if name in tasks[run_id]),
             trajectories=tuple(sorted(trajectories, key=lambda each: (each.index, each.attempt))),
             nodes=tuple(nodes),
             supervisions=tuple(s for node in nodes for s in judged[run_id].get(node.id, ())),
@@ -276,12 +278,12 @@ def _fresh(lake: Any, bundle: Bundle) -> list[AnyRecord]:
     nodes = {node.id for node in lake.nodes(run_id=bundle.run.id)}
     trajectories = {each.id for each in lake.trajectories(run_id=bundle.run.id)}
     judged = {each.id for each in lake.supervisions(run_id=bundle.run.id)}
-    tasks = {task.id for task in lake.tasks()}
+    tasks = {task.id for task in lake.tasks(run_id=bundle.run.id) if task.run_id}
     grown = [each for each in bundle.trajectories if each.id not in trajectories]
     if not described(bundle.run):
         grown = [_billed_once(bundle, each, nodes) for each in grown]
     return [
-        *(task for task in bundle.tasks if task.id not in tasks),
+        *(task.owned_by(bundle.run.id) for task in bundle.tasks if task.id not in tasks),
         *(node for node in bundle.nodes if node.id not in nodes),
         *grown,
         *(each for each in bundle.supervisions if each.id not in judged),

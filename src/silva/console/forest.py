@@ -37,6 +37,7 @@ class Forest:
     def __init__(self) -> None:
         self.runs: dict[str, Run] = {}
         self.tasks: dict[str, Task] = {}
+        self._owned: dict[tuple[str, str], Task] = {}
         self.attempts: dict[Key, Attempt] = {}
         self.by_run: dict[str, dict[Key, Attempt]] = {}
         self.by_id: dict[str, Attempt] = {}
@@ -54,7 +55,7 @@ class Forest:
             elif isinstance(each, Trajectory):
                 self._ended(each, change)
             elif isinstance(each, Task):
-                self.tasks[each.id] = each
+                self.tasks[each.id] = self._owned[each.run_id, each.id] = each
             elif isinstance(each, Run):
                 self._run(each, change)
             elif isinstance(each, Supervision):
@@ -62,6 +63,10 @@ class Forest:
         if change:
             self.epoch += 1
         return change
+
+    def task(self, run: str, id: str) -> Task | None:
+        """A task as the run has it."""
+        return self._owned.get((run, id)) or self._owned.get(("", id))
 
     def task_of(self, run: str, tree: str) -> str:
         """The task that a tree grows from; "" where no record tells yet."""
@@ -88,7 +93,8 @@ class Forest:
         known = self.attempts.get(key)
         if known is None:
             task = self.task_of(node.run_id, node.tree_id)
-            env = self.tasks[task].env if task in self.tasks else ""
+            own = self.task(node.run_id, task)
+            env = own.env if own is not None else ""
             known = begun(node, task, env)
             run = self.runs.get(node.run_id)
             known.status = CUT if run is not None and run.finished else RUNNING

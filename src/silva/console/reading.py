@@ -143,7 +143,7 @@ class Reading:
         start = next((i + 1 for i, node in enumerate(nodes) if node.id == after), 0) if after else 0
         others = [self.watch.told(each) for each in self._of_tree(grown.id)]
         with self.watch.lock:
-            task = self.watch.forest.tasks.get(head.task if head else "")
+            task = self.watch.forest.task(head.run, head.task) if head else None
         return {
             "head": self.watch.told(head) if head else None,
             "tree": grown.id,

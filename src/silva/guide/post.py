@@ -149,7 +149,7 @@ def _addressee(lake: Lake, run: Run, to: str) -> str:
     Raises:
         UsageError: nobody is called so, several are, or its trajectory has ended.
     """
-    if lake.tasks(where=field("id") == to, limit=1):
+    if lake.tasks(run_id=run.id, where=field("id") == to, limit=1):
         return to
     between = (field("id") >= to) & (field("id") < to + chr(0x10FFFF))
     ended = lake.trajectories(run_id=run.id, where=between, limit=4) if to else []
@@ -170,7 +170,7 @@ def _places(lake: Lake, run: Run, start: str) -> Iterator[str]:
     left = lake.trajectories(run_id=run.id, where=field("superseded") == True)  # noqa: E712 - a filter
     attempts = 2 + max((each.attempt for each in left), default=0)
     group = int(run.config.get("group") or 1)
-    tasks = [each for each in lake.tasks() if each.env in run.envs or len(run.envs) == 1]
+    tasks = [each for each in lake.tasks(run_id=run.id) if each.env in run.envs or len(run.envs) == 1]
     if len(tasks) * group * attempts > _MOST_PLACES:
         if len(start) == 32:
             yield start

@@ -24,7 +24,6 @@ from silva.tree import Node, Record, Run, Supervision, Task, TextPart, Trajector
 _json_encode = msgspec.json.Encoder().encode
 _json_decode = msgspec.json.Decoder().decode
 _ZSTD = {b"lance-encoding:compression": b"zstd"}
-_KEY = {b"lance-schema:unenforced-primary-key:position": b"1"}  # without it, parallel merges may insert an id twice
 
 _OPTIONAL = ("tokens.", "outcome.failure.")
 """Where a value on the way may be None."""
@@ -42,7 +41,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     `get` takes a record to the stored value; `path` is the field it stores (empty: derived); `read` takes the stored
     value back to the field as plain data; `exact` says whether a stored value, not null, holds the field's value
     exactly. `total` columns hold every value exactly, so that nothing need be checked; where Arrow refuses one, `fits`
-    says which values it takes.
+    says which values it takes. `key`: its place among the columns that tell one record from another (0: none); without
+    it parallel merges may insert a record twice.
     """
 
     name: str
@@ -56,17 +56,19 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     total: bool = False
     index: bool = False
     compress: bool = False
+    key: int = 0
 
     @property
     def field(self) -> pa.Field:
         """The column as a pyarrow field."""
-        if self.name == "id":
-            return pa.field(self.name, self.type, nullable=False, metadata=_KEY)
+        if self.key:
+            position = {b"lance-schema:unenforced-primary-key:position": b"%d" % self.key}
+            return pa.field(self.name, self.type, nullable=False, metadata=position)
         return pa.field(self.name, self.type, metadata=_ZSTD if self.compress else None)
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """One table: its record type, its columns, and whether the first or the last record of an id counts."""
+    """One table: its record type, its columns, and whether the first or the last record of a key counts."""
 
     name: str
     record: type[Record]
@@ -78,6 +80,11 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     def schema(self) -> pa.Schema:
         """The columns, then `rest` and `segment`."""
         return pa.schema([*(column.field for column in self.columns), REST, SEGMENT])
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Names of the columns that tell one record from another."""
+        return tuple(column.name for column in sorted(self.columns, key=lambda column: column.key) if column.key)
 
     def column(self, name: str) -> Column | None:
         """The column of that name, or of that field path."""
@@ -106,7 +113,7 @@ def plain(path: str) -> Callable[[Any], Any]:
     return get
 
 
-def _text(path: str, doc: str, *, name: str = "", index: bool = False, compress: bool = False) -> Column:
+def _text(path: str, doc: str, *, name: str = "", index: bool = False, compress: bool = False, key: int = 0) -> Column:
     return Column(
         name=name or path,
         type=pa.string(),
@@ -116,6 +123,7 @@ def _text(path: str, doc: str, *, name: str = "", index: bool = False, compress:
         total=True,
         index=index,
         compress=compress,
+        key=key or int(path == "id"),
     )
 
 
@@ -202,6 +210,10 @@ def _risks(node: Node) -> list[tuple[str, float, str, str]]:
 
 def _risk_kinds(node: Node) -> list[str]:
     return [r.kind for r in node.risks] if node.risks else _NONE
+
+
+def _content(task: Task) -> str:
+    return task.content
 
 
 def _usage() -> tuple[Column, ...]:
@@ -322,9 +334,11 @@ TASKS = Table(
     name="tasks",
     record=Task,
     last_wins=True,
-    doc="One row per task; the last record of an id counts.",
+    doc="One row per task of a run; the last record of an id in a run counts.",
     columns=(
         _text("id", "unique across environments", index=True),
+        _text("run_id", "the run that owns it; empty: no run's, as older versions kept them", index=True, key=2),
+        _derived("content", pa.string(), "digest of what it is, the same for the same task in every run", _content),
         _text("env", "its environment", index=True),
         _text("instruction", "what is asked, for people", compress=True),
         _text("split", "train, test, …"),

@@ -117,7 +117,8 @@ def _tables(tables: Tables) -> list[Finding]:
             rows = tables.select(name)
             if rows is not None and name in TABLES:
                 read(TABLES[name], rows)
-                again = rows.num_rows - len(set(rows.column("id").to_pylist()))
+                keys = [rows.column(key).to_pylist() for key in TABLES[name].key if key in rows.column_names]
+                again = rows.num_rows - len(set(zip(*keys, strict=True)))
                 if again:
                     findings.append(
                         Finding(

@@ -23,7 +23,7 @@ from silva.lake.apart import Apart
 from silva.lake.columns import NODES, RUNS, SUPERVISIONS, TASKS, TRAJECTORIES
 from silva.lake.compactor import Compactor
 from silva.lake.entry import BlobEntry
-from silva.lake.filters import Filter
+from silva.lake.filters import Filter, field
 from silva.lake.frames import frames, parts
 from silva.lake.journal import SEAL_BYTES, Journal
 from silva.lake.layout import LAKE_SCHEMA, is_lake, make_lake
@@ -273,9 +273,26 @@ class Lake:
             raise UsageError(f"lake {self.location}: has no tree {tree_id}; see `silva trees list`")
         return Tree(nodes)
 
-    def tasks(self, *, env: str | None = None, where: Filter | None = None, limit: int | None = None) -> list[Task]:
-        """Tasks that meet all conditions."""
-        return self._reader.records(TASKS, where, limit, env=env)
+    def tasks(
+        self,
+        *,
+        run_id: str | None = None,
+        env: str | None = None,
+        where: Filter | None = None,
+        limit: int | None = None,
+    ) -> list[Task]:
+        """Tasks that meet all conditions: of a run its own, each id once; else every run's."""
+        if run_id is None:
+            return self._reader.records(TASKS, where, limit, env=env)
+        # What older versions kept is no run's: it stands for whoever has no task of that id of its own.
+        condition = field("run_id").is_in([run_id, ""]) | field("run_id").is_null()
+        found = self._reader.records(TASKS, condition if where is None else condition & where, None, env=env)
+        own = {task.id: task for task in sorted(found, key=lambda task: task.run_id == run_id)}
+        return list(own.values())[:limit]
+
+    def task(self, trajectory: Trajectory) -> Task | None:
+        """The task that a trajectory attempted, as its run had it; None where the lake does not hold it."""
+        return next(iter(self.tasks(run_id=trajectory.run_id, where=field("id") == trajectory.task_id)), None)
 
     def runs(self, *, where: Filter | None = None) -> list[Run]:
         """Runs, by when they started."""

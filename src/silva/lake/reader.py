@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow.compute as compute
 from silva.errors import StoreError, UsageError
 from silva.lake.columns import NODES, Table
 from silva.lake.filters import Filter, field, literal
-from silva.lake.rows import build, read
+from silva.lake.rows import build, key_of, read
 from silva.lake.sql import matching
 from silva.lake.tables import Tables
 from silva.lake.tail import Tail
@@ -38,16 +39,32 @@ class Reader:
         sql = condition.sql(table) if condition is not None else None
         fresh = self._fresh(table, given, where)
         if table.last_wins:
-            replaced = {record.id for record in self._tail.records(table)} if self._tail is not None else set[str]()
+            later = self._tail.records(table) if self._tail is not None else []
+            replaced = {key_of(table, record) for record in later}
         else:
             # Asked before the rows are read: what is compacted in between is then seen twice, never missed.
             known = stored_ids(self._tables, table, [record.id for record in fresh])
             fresh = [record for record in fresh if record.id not in known]
             replaced = {record.id for record in fresh}
-        rows = self._tables.select(table.name, sql, limit=None if limit is None else limit + len(replaced))
+        rows = self._stored(table, sql, None if limit is None else limit + len(replaced))
         stored: list[Any] = [] if rows is None else read(table, rows)
-        found = [record for record in stored if record.id not in replaced] + fresh
+        found = [record for record in stored if key_of(table, record) not in replaced] + fresh
         return found if limit is None else found[:limit]
+
+    def _stored(self, table: Table, sql: str | None, limit: int | None) -> pa.Table | None:
+        stored = self._tables.open(table.name) if sql is not None else None
+        if sql is None or stored is None:
+            return self._tables.select(table.name, limit=limit)
+        lacking = [each for each in table.schema if each.name not in set(stored.schema.names)]
+        if not any(re.search(rf"\b{each.name}\b", sql) for each in lacking):
+            return self._tables.select(table.name, sql, limit=limit)
+        rows = self._tables.select(table.name)  # of an older version, which had no such column
+        if rows is None:
+            return None
+        whole = rows
+        for each in lacking:
+            whole = whole.append_column(each.name, pa.nulls(rows.num_rows, each.type))
+        return matching(whole, sql).select(rows.column_names)[:limit]
 
     def one(self, table: Table, prefix: str, where: str) -> Any:
         """The record of that id, or the only one whose id begins so.

@@ -60,6 +60,11 @@ def build(
     return pa.Table.from_arrays(arrays, schema=table.schema)
 
 
+def key_of(table: Table, record: Any) -> Any:
+    """What tells the record from others of its table: its id, or its id with what else its table's key has."""
+    return record.id if len(table.key) == 1 else tuple(getattr(record, name) for name in table.key)
+
+
 def read(table: Table, rows: pa.Table) -> list[Any]:
     """The records in `rows` (columns missing from it, or null, are read from `rest`).
 

@@ -34,7 +34,7 @@ class RunFollower:
         lake: open to read.
         run_id: the run; it need not have begun.
 
-    `run` is its record as it was last read, `tasks` the tasks by the ids their trees have in this run.
+    `run` is its record as it was last read, `tasks` the ids of its tasks by the ids their trees have.
     """
 
     def __init__(self, lake: Lake, run_id: str) -> None:
@@ -72,7 +72,7 @@ class RunFollower:
             self._follower.close()
         self._follower = Follower(self._journal)
         entries = self._follower.fresh()
-        self._take(self._lake.tasks(), found)
+        self._take(self._lake.tasks(run_id=self._run_id), found)
         self._take(self._lake.nodes(run_id=self._run_id), found)
         self._take(self._lake.trajectories(run_id=self._run_id), found)
         self._take(entries, found)
@@ -81,7 +81,8 @@ class RunFollower:
     def _take(self, entries: Iterable[Entry], found: Fresh) -> None:
         for each in entries:
             if isinstance(each, Task):
-                self.tasks[tree_id(self._run_id, each.id)] = each.id
+                if each.run_id in ("", self._run_id):
+                    self.tasks[tree_id(self._run_id, each.id)] = each.id
             elif isinstance(each, Run):
                 self.run = each if each.id == self._run_id else self.run
             elif isinstance(each, Node | Trajectory) and each.run_id == self._run_id and each.id not in self._known:

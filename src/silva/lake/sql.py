@@ -151,10 +151,12 @@ def _register(connection: duckdb.DuckDBPyConnection, name: str, tables: Tables, 
         return
     connection.register(fresh, rows)
     old, new = f"select {kept} from {stored}", f"select {columns} from {fresh}"
+    keys = ", ".join(spec.key)
+    known = ", ".join("id" if key == "id" else f"coalesce({key}, '')" if key in present else "''" for key in spec.key)
     if spec.last_wins:
-        old += f" where id not in (select id from {fresh})"
+        old += f" where ({known}) not in (select ({keys}) from {fresh})"
     else:
-        new += f" where id not in (select id from {stored})"
+        new += f" where ({keys}) not in (select ({known}) from {stored})"
     connection.execute(f"create view {name} as {old} union all {new}")
 
 

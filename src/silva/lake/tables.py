@@ -133,7 +133,7 @@ class Tables:
         return newest
 
     def merge(self, spec: Table, rows: pa.Table) -> None:
-        """Add the rows durably in one commit: new ids are inserted; a known id is replaced where the last one wins,
+        """Add the rows durably in one commit: new keys are inserted; a known one is replaced where the last one wins,
         unless it came from a later segment: what a dead writer left may be merged after its successor's."""
         started = time.time() - 1.0
         with self._mutex, self.refusals(f"write table {spec.name}"):
@@ -141,10 +141,12 @@ class Tables:
             if table is None:
                 table = self.create(spec.name, spec.schema)
             missing = [field for field in spec.schema if field.name not in set(table.schema.names)]
-            if missing:
-                table.add_columns(missing)
+            if keys := {field.name: "cast('' as string)" for field in missing if field.name in spec.key}:
+                table.add_columns(keys)  # what is no run's has an empty one: null equals nothing
+            if others := [field for field in missing if field.name not in keys]:
+                table.add_columns(others)
             known = [field.name for field in table.schema]
-            builder = table.merge_insert("id")
+            builder = table.merge_insert(list(spec.key))
             if spec.last_wins:
                 builder = builder.when_matched_update_all(where="target.segment <= source.segment")
             builder.when_not_matched_insert_all().execute(rows.select(known))

@@ -17,7 +17,7 @@ import pyarrow as pa
 from silva.lake.columns import TABLES, Table
 from silva.lake.entry import BlobEntry
 from silva.lake.frames import MAGIC, Entry, entry, scan, whole
-from silva.lake.rows import build
+from silva.lake.rows import build, key_of
 from silva.lake.segment import added, segments
 from silva.tree import Node, Run, Supervision, Task, Trajectory
 
@@ -32,20 +32,21 @@ _NAMES: dict[type, str] = {
 
 
 class Sorted:
-    """Entries by table, each id once: the first of nodes, supervisions and blobs, the last of the others."""
+    """Entries by table, each key once: the first of nodes, supervisions and blobs, the last of the others."""
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
-        self.tables: dict[str, dict[str, Any]] = {name: {} for name in TABLES}
+        self.tables: dict[str, dict[Any, Any]] = {name: {} for name in TABLES}
         self.add(entries)
 
     def add(self, entries: Iterable[Entry]) -> None:
         """Take further entries, in the order they were written."""
         for item in entries:
             name = _NAMES[type(item)]
+            key = key_of(TABLES[name], item)
             if TABLES[name].last_wins:
-                self.tables[name][item.id] = item
+                self.tables[name][key] = item
             else:
-                self.tables[name].setdefault(item.id, item)
+                self.tables[name].setdefault(key, item)
 
 
 class _Segment:

@@ -129,7 +129,7 @@ async def _run_in(
         if crew and left:
             await crew.begin(lake, remembered, ledger)
         if not resume:
-            await lake.append([run, *(task for _, task in tasks)])
+            await lake.append([run, *(task.owned_by(run.id) for _, task in tasks)])
         room = {name: crew.capacity(name) if crew else capacity(pools[name], config) for name in config.env}
         queue = FairQueue(left, room)
         scheduler = Scheduler(

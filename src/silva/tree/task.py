@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from silva.tree.message import Json, Record
+from silva.tree.node import digest
 
 
 class Task(Record, frozen=True, kw_only=True, tag_field="kind", tag="task"):
@@ -15,6 +16,9 @@ class Task(Record, frozen=True, kw_only=True, tag_field="kind", tag="task"):
     `id` is unique across environments and stable across machines (`bfcl/multi_turn_base_3`). `data` is whatever the
     environment's `reset` needs, as plain JSON. `instruction` is for people and search; the environment decides what
     the agent is shown.
+
+    `run_id` is the run that owns it, once it is kept: another run's task of the same id may ask something else. It is
+    empty while a task is nobody's yet, and in what older versions kept.
     """
 
     id: str
@@ -23,3 +27,13 @@ class Task(Record, frozen=True, kw_only=True, tag_field="kind", tag="task"):
     split: str = "test"
     data: Json = msgspec.field(default_factory=dict[str, Any])
     tags: tuple[str, ...] = ()
+    run_id: str = ""
+
+    def owned_by(self, run_id: str) -> Task:
+        """The task as that run's own."""
+        return self if self.run_id == run_id else msgspec.structs.replace(self, run_id=run_id)
+
+    @property
+    def content(self) -> str:
+        """What the task is, as a digest: the same for the same task in every run."""
+        return digest("task", msgspec.msgpack.encode(self.owned_by(""), order="sorted"))

@@ -123,7 +123,7 @@ def _placed(lake: Lake, tree: Tree, walk: tuple[Node, ...], replaced: Node | Non
     trajectory = _through(lake.trajectories(where=field("tree_id") == tree.id), walk[-1])
     if trajectory is None:
         return _unended(lake, tree, walk, replaced, env, run)
-    task = next(iter(lake.tasks(where=field("id") == trajectory.task_id)), None)
+    task = lake.task(trajectory)
     if task is None:
         raise UsageError(f"tree {tree.id[:12]}: the lake does not hold its task {trajectory.task_id}")
     name = env or named(trajectory.env, run)
@@ -134,7 +134,8 @@ def _unended(
     lake: Lake, tree: Tree, walk: tuple[Node, ...], replaced: Node | None, env: str | None, run: Run | None
 ) -> Point:
     """A point of a tree none of whose trajectories has ended: its task is the one whose tree it is."""
-    task = next((each for each in lake.tasks() if run is not None and tree_id(run.id, each.id) == tree.id), None)
+    known = [] if run is None else lake.tasks(run_id=run.id)
+    task = next((each for each in known if run is not None and tree_id(run.id, each.id) == tree.id), None)
     if task is None or run is None:
         raise UsageError(f"tree {tree.id[:12]}: the lake does not hold its run and task, so it cannot be played again")
     name = env or named(task.env, run)

@@ -79,9 +79,9 @@ def read_entries(
     known = [run.id for run in lake.runs()]
     if missing := next((run for run in runs if run not in known), None):
         raise UsageError(f"run {missing} is not in lake {name}; see silva trees list")
-    tasks = {task.id: task for task in lake.tasks()}
     entries: list[Entry] = []
     for run in runs or known:
+        tasks = {task.id: task for task in lake.tasks(run_id=run)}
         questions = _questions(lake, run)
         for trajectory in _counted(lake.trajectories(run_id=run, where=where)):
             if success and trajectory.outcome.success is not True:

@@ -162,7 +162,7 @@ async def open_growth(
         tasks = await choose_tasks(config.tasks, pools)
         order = Order(config.run, tasks, config.group, config.seed)
         growth = Growth(config, lake, model, pools, order, remembered, run, timeline)
-        await lake.append([run, *(task for _, task in tasks)])
+        await lake.append([run, *(task.owned_by(run.id) for _, task in tasks)])
         try:
             yield growth
         finally:
