@@ -144,10 +144,27 @@ def records(location: Path, run: str) -> dict[str, Any]:
             *opened.nodes(run_id=run),
             *opened.trajectories(run_id=run),
             *opened.supervisions(run_id=run),
-            *opened.tasks(),
+            *(task.owned_by(run) for task in opened.tasks(run_id=run)),  # a record made by hand is nobody's
             *opened.runs(),
         ]
     return {f"{type(record).__name__} {record.id}": record for record in found}
+
+
+def test_megabytes_are_shown_by_their_ends_and_whole_when_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said_by_tool = "first line\n" + "line\n" * 400_000 + "last line"
+    rows = [{"role": "user", "content": "Build."}, {"role": "assistant", "content": said_by_tool}]
+    (tmp_path / "m.jsonl").write_text(json.dumps({"messages": rows}) + "\n")
+    monkeypatch.setenv("SILVA_LAKE", str(tmp_path / "other"))
+    said(capsys, "import", str(tmp_path / "m.jsonl"))
+    (made,) = json.loads(said(capsys, "list", "--json"))
+    shown = said(capsys, "show", made["id"])
+    assert len(shown) < len(said_by_tool) and "first line" in shown and "last line" in shown
+    assert "characters are left out here; --full shows them" in shown
+    assert "left out" not in said(capsys, "show", made["id"], "--context", "1", "--full")
+    whole = json.loads(said(capsys, "show", made["id"], "--json"))
+    assert whole["nodes"][-1]["message"]["parts"][0]["text"] == said_by_tool
 
 
 def test_list_filters_and_limits(grown: Bundle, capsys: pytest.CaptureFixture[str]) -> None:

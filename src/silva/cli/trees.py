@@ -67,10 +67,11 @@ def show(
     context: Annotated[
         int | None, typer.Option(min=0, metavar="TURN", help="What the model saw at this turn, from 1; 0: the last.")
     ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Nothing cut, however long a message is.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """One trajectory from its first message to its outcome, or the tree it stands on, or what its model saw at a
-    turn."""
+    turn. Of a message of more than 4,000 characters its beginning and its end are shown."""
     from silva.lake import field
     from silva.tree import to_json
 
@@ -80,7 +81,7 @@ def show(
             from silva.cli.trees_context import show_seen
             from silva.rollout.seen import seen_at
 
-            show_seen(found, seen_at(opened.tree(found.tree_id), found, context), as_json)
+            show_seen(found, seen_at(opened.tree(found.tree_id), found, context), as_json, full)
             return
         if whole:
             grown = opened.tree(found.tree_id)
@@ -98,7 +99,7 @@ def show(
     elif as_json:
         _print_json({"trajectory": to_json(found), "nodes": [to_json(node) for node in walk]})
     else:
-        trees_show.console().print(trees_show.walk(found, walk))
+        trees_show.console().print(trees_show.walk(found, walk, full=full))
 
 
 @app.command()

@@ -14,8 +14,8 @@ from silva.rollout.summary import told
 from silva.tree import Message, Trajectory, to_json
 
 
-def show_seen(trajectory: Trajectory, seen: Seen, as_json: bool) -> None:
-    """Print it."""
+def show_seen(trajectory: Trajectory, seen: Seen, as_json: bool, full: bool) -> None:
+    """Print it; of what is very long its beginning and its end, unless `full`."""
     if as_json:
         body = {
             "trajectory": trajectory.id,
@@ -40,7 +40,7 @@ def show_seen(trajectory: Trajectory, seen: Seen, as_json: bool) -> None:
         lines.append(plain(f"  right before this turn {what}; --json shows what it was made from", "dim"))
     if seen.tools:
         lines.append(plain(f"  tools offered: {', '.join(tool.name for tool in seen.tools)}", "dim"))
-    console().print(Group(*lines, *(panel(message, message.role) for message in seen.messages)))
+    console().print(Group(*lines, *(panel(message, message.role, full=full) for message in seen.messages)))
 
 
 def _size(seen: Seen) -> str:

@@ -22,6 +22,8 @@ from silva.tree import Author, ImagePart, Message, Node, Status, TextPart, Think
 _COLOURS = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
 _CONTROLS = {code: 0xFFFD for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 _SHORT = 72
+CUT = 4_000
+"""Characters of one part of a message that are shown unless all is asked for: its beginning and its end."""
 
 
 def listing(trajectories: Iterable[Trajectory]) -> Table:
@@ -45,14 +47,14 @@ def listing(trajectories: Iterable[Trajectory]) -> Table:
     return table
 
 
-def walk(trajectory: Trajectory, nodes: Sequence[Node]) -> Group:
-    """The trajectory's messages, then how it ended."""
+def walk(trajectory: Trajectory, nodes: Sequence[Node], *, full: bool = False) -> Group:
+    """The trajectory's messages, then how it ended; of what is very long its beginning and its end, unless `full`."""
     shown: list[RenderableType] = [_head(trajectory)]
     for node in nodes:
         if node.tools is not None:
             names = ", ".join(tool.name for tool in node.tools) or "none"
             shown.append(plain(f"  tools in force: {names}", "dim"))
-        shown.append(_panel(node))
+        shown.append(_panel(node, full))
     shown.append(outcome(trajectory))
     return Group(*shown)
 
@@ -124,25 +126,34 @@ def _head(trajectory: Trajectory) -> Text:
     return line.append_text(plain(f"{facts}  {who}  {started}", "dim"))
 
 
-def _panel(node: Node) -> Panel:
+def cut(text: str, full: bool = False) -> str:
+    """A text, or, where it is longer than `CUT`, its beginning and its end and between them how much was left out."""
+    if full or len(text) <= CUT:
+        return text
+    head, tail = text[: CUT * 3 // 4], text[-CUT // 4 :]
+    left = len(text) - len(head) - len(tail)
+    return f"{head}\n… {left:,} of {len(text):,} characters are left out here; --full shows them …\n{tail}"
+
+
+def _panel(node: Node, full: bool) -> Panel:
     role = node.message.role
     title = role if node.author in (Author.POLICY, Author.ENVIRONMENT) else f"{role} by {node.author}"
-    return panel(node.message, title, _facts(node))
+    return panel(node.message, title, _facts(node), full=full)
 
 
-def panel(message: Message, title: str, facts: str = "") -> Panel:
-    """One message, with what it is called and what is known of it."""
+def panel(message: Message, title: str, facts: str = "", *, full: bool = False) -> Panel:
+    """One message, with what it is called and what is known of it; what is very long is cut unless `full`."""
     colour = _COLOURS[message.role]
     body = Text()
     for part in message.parts:
         if isinstance(part, ThinkingPart):
-            body.append_text(plain(f"{part.text}\n", "italic dim"))
+            body.append_text(plain(f"{cut(part.text, full)}\n", "italic dim"))
         elif isinstance(part, TextPart):
-            body.append_text(plain(f"{part.text}\n"))
+            body.append_text(plain(f"{cut(part.text, full)}\n"))
         else:
             body.append_text(plain(f"[{_image(part)}]\n", "blue"))
     for call in message.tool_calls:
-        body.append_text(plain(f"→ {call.name}", "bold")).append_text(plain(f"({call.arguments})"))
+        body.append_text(plain(f"→ {call.name}", "bold")).append_text(plain(f"({cut(call.arguments, full)})"))
         body.append_text(plain(f"  {call.id}\n", "dim"))
     body.rstrip()
     if message.name:
@@ -189,7 +200,8 @@ def _line(node: Node) -> Text:
 def _brief(message: Message) -> str:
     calls = " ".join(f"→ {call.name}({call.arguments})" for call in message.tool_calls)
     pictures = " ".join(f"[{_image(part)}]" for part in message.parts if isinstance(part, ImagePart))
-    text = " ".join(f"{message.text} {calls} {pictures}".split())
+    said = [message.text[: 4 * CUT], calls[: 4 * CUT], pictures]  # one line of it is shown
+    text = " ".join(" ".join(said).split())
     return text if len(text) <= _SHORT else f"{text[: _SHORT - 1]}…"
 
 
