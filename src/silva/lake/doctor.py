@@ -189,13 +189,12 @@ def _blobs(place: Place, tables: Tables, tail: Tail | None, named: set[str], rep
 
 def _tags(place: Place, tables: Tables) -> list[Finding]:
     findings: list[Finding] = []
-    try:
-        known = versions(place)
-    except StoreError as error:
-        return [Finding(kind="tag", where="tags", message=str(error))]
+    known = versions(place)
+    for name in sorted(set(place.names("tags")) - {f"tags/{version.name}.json" for version in known}):
+        findings.append(Finding(kind="tag", where=name, message="is damaged; remove it and tag again"))
     for version in known:
         try:
-            pinned = Tables(place, version.tables)
+            pinned = Tables(place, version.tables, tag=version.name)
             for name, rows in version.rows.items():
                 if pinned.count(name) != rows:
                     raise StoreError(f"table {name} has {pinned.count(name)} rows, it had {rows}")

@@ -67,7 +67,7 @@ class Lake:
             if not is_lake(where, make=mode == "write"):
                 make_lake(where)
             pinned = None if version is None else versions.version(where, version).tables
-            self._tables = Tables(where, pinned, caches_mb)
+            self._tables = Tables(where, pinned, caches_mb, tag=version or "")
             self._tail = None if pinned is not None else Tail(where.journal)
             if self._hold is not None:
                 self._begin(window_ms, self._hold, Apart(where) if compaction == "process" else None)
@@ -356,9 +356,6 @@ class Lake:
         """Merge small files, extend the indices, drop versions older than `keep` that no tag needs."""
         if self.mode != "write":
             raise StoreError(f"lake {self.location}: is open to read; open it to write first")
-        tags = versions.versions(self._place)
-        if tags:  # Lance refuses to drop a range of versions in which a tag lies
-            keep = max(keep, timedelta(seconds=time.time() - tags[0].at + 60.0))
         self._tables.optimize(keep)
 
     def tag(self, name: str, note: str = "") -> versions.Version:

@@ -35,11 +35,13 @@ OPTIMIZE_AT = 100_000
 
 
 class Tables:
-    """The tables at a place; with `pinned` (version by table name) as they were, else as they are. `caches_mb`: what
-    Lance may keep in memory of indices and files."""
+    """The tables at a place; with `pinned` (version by table name) as they were when they were tagged `tag`, else as
+    they are. `caches_mb`: what Lance may keep in memory of indices and files."""
 
-    def __init__(self, place: Place, pinned: dict[str, int] | None = None, caches_mb: float = CACHES_MB) -> None:
-        self._place, self._pinned = place, pinned
+    def __init__(
+        self, place: Place, pinned: dict[str, int] | None = None, caches_mb: float = CACHES_MB, *, tag: str = ""
+    ) -> None:
+        self._place, self._pinned, self._branch = place, pinned, _branch(tag)
         self._opened: dict[str, Any] = {}
         self._mutex = threading.RLock()
         import lancedb  # half a second to import: only a lake that is opened pays it
@@ -98,7 +100,9 @@ class Tables:
                     return None
                 raise
             if self._pinned is not None:
-                table.checkout(self._pinned[name])
+                if self._branch in table.branches.list():
+                    return table.branches.checkout(self._branch)
+                table.checkout(self._pinned[name])  # tagged by an older version
             return table
 
     def count(self, name: str) -> int:
@@ -110,16 +114,22 @@ class Tables:
             return table.count_rows()
 
     def tag(self, name: str, tag: str) -> int:
-        """Have Lance keep the table as it is now under the tag; return its version."""
+        """Have Lance keep the table as it is now under the tag; return its version. The tag is a branch that nobody
+        goes on from: what it needs is kept, and no more, while a tag of Lance's own forbids dropping any later version.
+        """
         started = time.time() - 1.0
         with self._mutex, self.refusals(f"tag table {name}"):
             table = self.open(name)
             if table is None:
                 raise StoreError(f"lake {self._place.where}: table {name} is gone; run `silva lake doctor`")
-            known = tag in table.tags.list()  # left by a tagging that was killed before it was told
-            (table.tags.update if known else table.tags.create)(tag, table.version)
+            self._keep(table, tag, table.version)
             self.settle(name, started)
             return table.version
+
+    def _keep(self, table: Any, tag: str, version: int) -> None:
+        if _branch(tag) in table.branches.list():  # left by a tagging that was killed before it was told
+            table.branches.delete(_branch(tag))
+        table.branches.create(_branch(tag), from_version=version)
 
     def newest_segment(self) -> int:
         """The highest number of a segment any row came from; 0 when there is none."""
@@ -218,10 +228,17 @@ class Tables:
                         FTS(with_position=False, stem=False, remove_stop_words=False) if column == "text" else BTree()
                     )
                     table.create_index(column, config=config, replace=True)
+                for tag, kept in table.tags.list().items():  # of an older version
+                    self._keep(table, tag, kept["version"])
+                    table.tags.delete(tag)
                 table.checkout_latest()  # without it the merge of small files silently does nothing
                 table.optimize(cleanup_older_than=keep)
                 table.checkout_latest()
                 self.settle(name, started)
+
+
+def _branch(tag: str) -> str:
+    return f"tag-{tag}"
 
 
 def _wanted(name: str) -> set[str]:

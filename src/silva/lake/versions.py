@@ -1,11 +1,12 @@
 """Named versions: the tables of a lake as they were, so that a data set can be read again exactly.
 
-A tag stands twice: in Lance, which then keeps the version's files, and in `tags/NAME.json`, which ties the tables
-together.
+A tag stands twice: in Lance, as a branch nobody goes on from, which keeps the version's files and no others, and in
+`tags/NAME.json`, which ties the tables together.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 
@@ -15,6 +16,8 @@ from silva.errors import StoreError, UsageError
 from silva.lake.place import Place
 from silva.lake.tables import Tables
 from silva.tree import Record
+
+log = logging.getLogger(__name__)
 
 
 class Version(Record, frozen=True, kw_only=True):
@@ -28,15 +31,15 @@ class Version(Record, frozen=True, kw_only=True):
 
 
 def versions(place: Place) -> list[Version]:
-    """The tags of a lake, oldest first."""
+    """The tags of a lake, oldest first. One whose file is damaged is not among them; `silva lake doctor` names it."""
     found: list[Version] = []
     for name in place.names("tags"):
         data = place.read(name)
         if data is not None:
             try:
                 found.append(msgspec.json.decode(data, type=Version))
-            except msgspec.DecodeError as error:
-                raise StoreError(f"lake {place.where}: {name} is damaged ({error}); remove it and tag again") from error
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                log.warning("lake %s: %s is damaged (%s); it is left out", place.where, name, error)
     return sorted(found, key=lambda version: (version.at, version.name))
 
 
