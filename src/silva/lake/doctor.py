@@ -1,6 +1,7 @@
 """The doctor: looks at everything a lake keeps and says, one line each, what is not as it should be.
 
-Journal: damaged segments, a torn last write. Tables: unreadable, an id twice, a node whose parent is missing. Blobs:
+Journal: damaged segments, a torn last write. Tables: gone, unreadable, an id twice, a node whose parent is missing, a
+trajectory whose last node is, a tree of a finished run without a trajectory. Blobs:
 missing, damaged, or without an entry. Ledgers: an entry missing or damaged. Tags: naming what is gone. A repair never
 throws acknowledged data away: a damaged segment is set aside under `quarantine/` and its whole frames are kept.
 """
@@ -17,6 +18,7 @@ from silva.lake.columns import BLOBS, TABLES
 from silva.lake.durable import refusals, write_whole
 from silva.lake.entry import BlobEntry
 from silva.lake.frames import MAGIC, frames
+from silva.lake.layout import known_tables
 from silva.lake.lease import WRITERS, left
 from silva.lake.ledger import ROOT, Ledger, ledgers
 from silva.lake.lock import held, lock_folder, spool_name
@@ -47,7 +49,7 @@ def examine(place: Place, tables: Tables, tail: Tail | None, *, repair: bool, wr
     findings += wrong
     if tail is not None:
         tail.refresh()
-    findings += _tables(tables)
+    findings += _tables(place, tables)
     if not any(finding.kind == "table" for finding in findings):
         findings += _tree(tables, tail)
         findings += _blobs(place, tables, tail, named, repair and not writing)
@@ -110,9 +112,13 @@ def _journal(place: Place, repair: bool, writing: bool) -> list[Finding]:
     return findings
 
 
-def _tables(tables: Tables) -> list[Finding]:
+def _tables(place: Place, tables: Tables) -> list[Finding]:
     findings: list[Finding] = []
-    for name in sorted(tables.names()):
+    there = tables.names()
+    for name in sorted(known_tables(place) - there):
+        message = "is gone with all its rows; restore it from a copy, or import the runs again from their exports"
+        findings.append(Finding(kind="missing", where=name, message=message))
+    for name in sorted(there):
         try:
             rows = tables.select(name)
             if rows is not None and name in TABLES:
@@ -139,12 +145,37 @@ def _tables(tables: Tables) -> list[Finding]:
 def _tree(tables: Tables, tail: Tail | None) -> list[Finding]:
     lost = "parent_id is not null and parent_id not in (select id from nodes)"
     orphans = query(f"select count(*) as n, min(id) as one from nodes where {lost}", tables, tail).to_pylist()[0]
-    if not orphans["n"]:
-        return []
-    message = (
-        f"{orphans['n']} nodes name a parent that is not here (one is {orphans['one']}); their walks cannot be read"
+    findings: list[Finding] = []
+    if orphans["n"]:
+        message = (
+            f"{orphans['n']} nodes name a parent that is not here (one is {orphans['one']}); their walks cannot be read"
+        )
+        findings.append(Finding(kind="orphan", where="nodes", message=message))
+    lost = "leaf_id is not null and leaf_id not in (select id from nodes)"
+    for row in query(
+        f"select run_id, count(*) as n, min(id) as one, min(leaf_id) as leaf from trajectories where {lost} "
+        "group by run_id order by run_id",
+        tables,
+        tail,
+    ).to_pylist():
+        message = (
+            f"{row['n']} trajectories of run {row['run_id']} end on a node that is not here ({row['one'][:12]} on "
+            f"{row['leaf'][:12]}); their outcomes can be read, their walks cannot: restore the table of nodes from a "
+            "copy, or play them again"
+        )
+        findings.append(Finding(kind="leaf", where="trajectories", message=message))
+    unended = (
+        "select r.id as run, count(distinct n.tree_id) as n, min(n.tree_id) as one from runs r join nodes n "
+        "on n.run_id = r.id where r.status = 'finished' and r.command = 'rollout' and n.slot <> '' "
+        "and n.tree_id not in (select tree_id from trajectories) group by r.id order by r.id"
     )
-    return [Finding(kind="orphan", where="nodes", message=message)]
+    for row in query(unended, tables, tail).to_pylist():
+        message = (
+            f"run {row['run']} is finished, and {row['n']} of its trees have no trajectory (one is {row['one'][:12]}): "
+            "what was said is here, how it ended is not; restore the table from a copy, or play them again"
+        )
+        findings.append(Finding(kind="unended", where="trajectories", message=message))
+    return findings
 
 
 def _ledgers(place: Place) -> tuple[set[str], list[Finding]]:

@@ -26,7 +26,7 @@ from silva.lake.entry import BlobEntry
 from silva.lake.filters import Filter, field
 from silva.lake.frames import frames, parts
 from silva.lake.journal import SEAL_BYTES, Journal
-from silva.lake.layout import LAKE_SCHEMA, is_lake, make_lake
+from silva.lake.layout import LAKE_SCHEMA, is_lake, make_lake, remember_tables
 from silva.lake.location import default_location
 from silva.lake.lock import Hold
 from silva.lake.place import Place, place
@@ -36,7 +36,7 @@ from silva.lake.segment import segments
 from silva.lake.stats import Stats, measure
 from silva.lake.tables import CACHES_MB, OPTIMIZE_AT, Tables
 from silva.lake.tail import Tail
-from silva.tree import AnyRecord, Node, Run, Supervision, Task, Trajectory, Tree
+from silva.tree import AnyRecord, Node, Run, Supervision, Task, Trajectory, Tree, TreeError
 
 KEEP = timedelta(hours=1)
 """How long `optimize` keeps versions no tag names, so that a reader in the middle of one can finish."""
@@ -192,6 +192,7 @@ class Lake:
             if self._tables.unindexed(NODES.name) >= OPTIMIZE_AT:
                 self.optimize()
             whole = not segments(self._place.journal)
+            remember_tables(self._place, self._tables.names())
         finally:
             self._compactor.end()
             self._hold.release(whole=whole)
@@ -268,10 +269,16 @@ class Lake:
 
         Raises:
             UsageError: there is none.
+            StoreError: nodes of it are missing.
         """
         if not (nodes := self.nodes(tree_id=tree_id)):
-            raise UsageError(f"lake {self.location}: has no tree {tree_id}; see `silva trees list`")
-        return Tree(nodes)
+            raise UsageError(
+                f"lake {self.location}: has no node of tree {tree_id}; `silva lake doctor` says what is gone"
+            )
+        try:
+            return Tree(nodes)
+        except TreeError as error:
+            raise StoreError(f"lake {self.location}: tree {tree_id}: {error}; `silva lake doctor` says more") from error
 
     def tasks(
         self,

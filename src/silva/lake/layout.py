@@ -9,6 +9,7 @@ import msgspec
 from silva.errors import StoreError
 from silva.lake.place import Place
 
+TABLES_FILE = "tables.json"
 LAKE_SCHEMA = 1
 """The layout this Silva writes; an older one is read, a newer one refused."""
 
@@ -40,6 +41,21 @@ def is_lake(where: Place, *, make: bool) -> bool:
             f"lake {where.where}: its schema {schema} is newer than this Silva reads ({LAKE_SCHEMA}); upgrade silva"
         )
     return True
+
+
+def known_tables(where: Place) -> set[str]:
+    """Names of the tables this lake has had; none where an older version alone wrote it."""
+    try:
+        return set(msgspec.json.decode(where.read(TABLES_FILE) or b"[]", type=list[str]))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return set()
+
+
+def remember_tables(where: Place, names: set[str]) -> None:
+    """Write down which tables the lake has, so that one that goes is missed."""
+    known = known_tables(where)
+    if not names <= known:
+        where.write(TABLES_FILE, msgspec.json.encode(sorted(known | names)))
 
 
 def make_lake(where: Place) -> None:

@@ -2,6 +2,7 @@
 
 lake.json            that this is a lake, and of which schema
 tables/*.lance       the tables
+tables.json          which of them there have been
 blobs/ab/abcd…       content-addressed bytes
 tags/NAME.json       named versions of the tables
 ledgers/NAME/…       numbered entries that many may write (see `ledger`)

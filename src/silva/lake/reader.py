@@ -104,8 +104,10 @@ class Reader:
             self.records(NODES, None, None, tree_id=trajectory.tree_id), trajectory.leaf_id
         )
         if found is None:
+            gap = _gap(self.records(NODES, None, None, tree_id=trajectory.tree_id), trajectory.leaf_id)
             raise StoreError(
-                f"lake {where}: trajectory {trajectory.id} lacks a node of its walk; run `silva lake doctor`"
+                f"lake {where}: trajectory {trajectory.id[:12]} of run {trajectory.run_id} cannot be shown: {gap}; "
+                "restore the table of nodes from a copy or play it again (`silva trees list --json` has how it ended)"
             )
         return found
 
@@ -142,6 +144,15 @@ def stored_ids(tables: Tables, table: Table, ids: list[str]) -> set[str]:
             return found
         found.update(rows.column("id").to_pylist())
     return found
+
+
+def _gap(nodes: list[Node], leaf_id: str) -> str:
+    """What a walk lacks."""
+    by_id = {node.id: node for node in nodes}
+    found, current = 0, leaf_id
+    while (node := by_id.get(current)) is not None and node.parent_id is not None and found < len(by_id):
+        found, current = found + 1, node.parent_id
+    return f"node {current[:12]} of its walk is not here, of its tree {len(by_id)} nodes are"
 
 
 def _path(nodes: list[Node], leaf_id: str) -> tuple[Node, ...] | None:
