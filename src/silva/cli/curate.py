@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from silva.cli.as_json import print_json
 from silva.cli.config import load, render
 from silva.cli.curate_rows import rows as rows_command
 from silva.errors import Exit, UsageError
@@ -82,7 +83,7 @@ def agreement(lake: LakePlace = None, run: Runs = None, as_json: AsJson = False)
                 raise UsageError(f"lake {opened.location}: has no run {name!r}; see `silva trees list`")
         pairs = compare(opened, run or sorted(known))
     if as_json:
-        typer.echo(json.dumps([pair.model_dump() for pair in pairs]))
+        print_json([pair.model_dump() for pair in pairs])
         return Exit.OK
     if not pairs:
         typer.echo("nobody has judged the same turns as anybody else")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from silva.cli.as_json import print_json
 from silva.errors import Exit, UsageError
 
 ROWS = "rows"
@@ -96,7 +95,7 @@ def rows(
     for line in made.inexact[:3]:
         typer.echo(f"left out: {line}", err=True)
     if as_json:
-        sys.stdout.write(json.dumps(counts) + "\n")
+        print_json(counts)
         return Exit.OK
     share = f" ({made.masked / made.drawn:.1%})" if made.drawn else ""
     typer.echo(

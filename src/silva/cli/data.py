@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from silva.cli.as_json import print_json
 from silva.errors import Exit, UsageError
 
 app = typer.Typer(
@@ -124,7 +124,7 @@ def check(
         raise UsageError("check: a data set is named twice; it shares everything with itself")
     found = leaks(named)
     if as_json:
-        sys.stdout.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")
+        print_json(msgspec.to_builtins(found))
         return Exit.FAULT if found else Exit.OK
     if found:
         return _tell(found, "these sets are not apart")

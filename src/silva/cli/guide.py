@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import getpass
-import json
 import time
 from typing import Annotated, Any
 
 import typer
 
+from silva.cli.as_json import print_json
+from silva.cli.login import login
 from silva.errors import Exit
 
 app = typer.Typer(
@@ -142,7 +142,7 @@ def list_(
     happened = events(place, run).read()
     waiting, said = waiting_of(happened), words(place, run)
     if as_json:
-        typer.echo(json.dumps([msgspec.to_builtins(each) for each in (waiting if waits else said)]))
+        print_json([msgspec.to_builtins(each) for each in (waiting if waits else said)])
         return Exit.OK
     fates = became_of(happened)
     for one in () if waits else said:
@@ -177,14 +177,6 @@ def _place(lake: str | None) -> str:
     from silva.lake import default_location
 
     return str(lake or default_location())
-
-
-def login() -> str:
-    """Who speaks where nobody is named."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "somebody"
 
 
 def _clock(at: float) -> str:

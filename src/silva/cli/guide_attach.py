@@ -27,7 +27,7 @@ def attach(
     stay: Annotated[bool, typer.Option("--stay", help="Go on when the input has ended, until the run ends.")] = False,
 ) -> int:
     """Follow a run and talk to its agents: words are said, /help lists the orders. Leaving does not end the run."""
-    from silva.cli.guide import login
+    from silva.cli.login import login
     from silva.lake import Lake, default_location
 
     where = str(lake or default_location())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
+
+from silva.cli.as_json import print_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,7 +74,7 @@ def stats(
     with _open(place or lake) as opened:
         found = opened.stats()
     if as_json:
-        sys.stdout.write(json.dumps(msgspec.to_builtins(found), indent=2) + "\n")
+        print_json(msgspec.to_builtins(found))
         return
     from rich.console import Console
     from rich.table import Table
@@ -104,7 +105,7 @@ def doctor(
     with _open(place or lake) as opened:
         findings = opened.doctor(repair=repair)
     if as_json:
-        sys.stdout.write(json.dumps(msgspec.to_builtins(findings), indent=2) + "\n")
+        print_json(msgspec.to_builtins(findings))
     else:
         for finding in findings:
             sys.stdout.write(f"{'mended' if finding.repaired else finding.kind}: {finding.where}: {finding.message}\n")
@@ -191,7 +192,7 @@ def _rows(found: pa.Table) -> list[dict[str, Any]]:
 
 def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(json.dumps(rows, indent=2, ensure_ascii=False, default=str) + "\n")
+        print_json(rows)
         return
     if not rows:
         sys.stdout.write("no rows\n")

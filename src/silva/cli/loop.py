@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from silva.cli.as_json import print_json
 from silva.cli.loop_person import person
 from silva.errors import Exit
 from silva.loops.kernel.table import summaries
@@ -154,4 +154,4 @@ def _tell(kind: Kind[Any], loop: Loop[Any], as_json: bool, every: bool = False) 
 
 
 def _json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    print_json(value)

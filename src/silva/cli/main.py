@@ -123,13 +123,12 @@ def run(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
         return int(result) if isinstance(result, int) and not isinstance(result, bool) else Exit.OK
     except SilvaError as error:
-        _say(str(error))
-        return error.code
+        return _refused(str(error), error.code, arguments)
     except (KeyboardInterrupt, typer.Abort):
         # Typer turns Ctrl-C into its own Exit(130); this is for the moments outside it.
         return Exit.INTERRUPTED
     except typer.TyperException as error:
-        return _usage(error)
+        return _usage(error, arguments)
     except SystemExit as leaving:
         # Typer turns a closed pipe into exit code 1, which here would mean a fault of our own.
         if isinstance(leaving.__context__, BrokenPipeError):
@@ -138,10 +137,21 @@ def run(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         return _closed_pipe()
     except Exception as error:  # noqa: BLE001 - the last boundary: whatever arrives here is reported, never swallowed
-        return _fault(error)
+        return _fault(error, arguments)
 
 
-def _usage(error: typer.TyperException) -> int:
+def _refused(message: str, code: int, arguments: list[str] | None) -> int:
+    """Say why a command gave nothing: one line on stderr, and for a reader of `--json` an object on stdout."""
+    _say(message)
+    words = sys.argv[1:] if arguments is None else arguments
+    if "--json" in (words[: words.index("--")] if "--" in words else words):
+        from silva.cli.as_json import print_json
+
+        print_json({"error": message, "code": int(code)})
+    return code
+
+
+def _usage(error: typer.TyperException, arguments: list[str] | None) -> int:
     # Click's usage errors carry a message and know the command; "no arguments" has printed the help already.
     text = getattr(error, "format_message", lambda: str(error))()
     context = getattr(error, "ctx", None)
@@ -149,8 +159,7 @@ def _usage(error: typer.TyperException) -> int:
         sys.stdout.write(f"{text}\n" if text.strip() else "")
         return Exit.USAGE
     hint = f" (see: {context.command_path} --help)" if context is not None else ""
-    _say(f"{' '.join(text.split())}{hint}")
-    return int(getattr(error, "exit_code", Exit.USAGE))
+    return _refused(f"{' '.join(text.split())}{hint}", int(getattr(error, "exit_code", Exit.USAGE)), arguments)
 
 
 def _closed_pipe() -> int:
@@ -159,7 +168,7 @@ def _closed_pipe() -> int:
     return Exit.OK
 
 
-def _fault(error: Exception) -> int:
+def _fault(error: Exception, arguments: list[str] | None) -> int:
     from silva.redact import redact
 
     if os.environ.get("SILVA_TRACEBACK"):
@@ -168,8 +177,7 @@ def _fault(error: Exception) -> int:
         sys.stderr.write(redact("".join(traceback.format_exception(error))))
     where = " (set SILVA_TRACEBACK=1 to see where)" if not os.environ.get("SILVA_TRACEBACK") else ""
     line = " ".join(str(error).split())
-    _say(f"a fault of Silva's own: {type(error).__name__}: {redact(line)}{where}")
-    return Exit.FAULT
+    return _refused(f"a fault of Silva's own: {type(error).__name__}: {redact(line)}{where}", Exit.FAULT, arguments)
 
 
 def _say(message: str) -> None:

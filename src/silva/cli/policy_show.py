@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from typing import TYPE_CHECKING, Any
+
+from silva.cli.as_json import print_json
 
 if TYPE_CHECKING:
     from silva.train.registry import Event, Line, PolicyVersion
@@ -136,4 +137,4 @@ def _cut(text: str) -> str:
 
 
 def _json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    print_json(value)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from silva.cli.as_json import print_json
 
 app = typer.Typer(add_completion=False)
 
@@ -51,7 +51,7 @@ def report(
             body["scaling"] = None if curve is None else msgspec.to_builtins(curve)
             if comparison is not None:
                 body["comparison"] = comparison.to_json()
-            sys.stdout.write(json.dumps(body, indent=2) + "\n")
+            print_json(body)
         else:
             _print(summary, comparison)
         if output is None:

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from silva.cli.as_json import print_json
 from silva.cli.config import load, render
 from silva.cli.interrupting import heed_interrupts
 from silva.errors import UsageError
@@ -113,7 +114,7 @@ def _dry_run(settings: Any, as_json: bool) -> None:
     tasks, where = asyncio.run(chosen())
     planned = plan(settings, tasks, slots(settings.run, tasks, settings.group, settings.seed), where)
     if as_json:
-        sys.stdout.write(json.dumps({"plan": planned, "config": settings.model_dump(mode="json")}, indent=2) + "\n")
+        print_json({"plan": planned, "config": settings.model_dump(mode="json")})
         return
     sys.stdout.write(render(settings) + "\n")
     for key, value in planned.items():
@@ -155,7 +156,7 @@ def _conclude(settings: Any, result: Any, report: Path | None, as_json: bool) ->
             "stopped": result.stopped,
             "summary": summary.to_json(),
         }
-        sys.stdout.write(json.dumps(body, indent=2) + "\n")
+        print_json(body)
     else:
         print_summary(summary, Console())
         if result.remaining:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from silva.cli import sandbox_options as option
+from silva.cli.as_json import print_json
 from silva.cli.sandbox_options import AsJson, State, Which
 from silva.cli.sandbox_shell import shell
 from silva.cli.sandbox_view import view
@@ -258,4 +258,4 @@ def _whole(record: Any) -> dict[str, Any]:
 
 
 def _json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    print_json(value)

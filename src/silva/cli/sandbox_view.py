@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Annotated
 
 import typer
+
+from silva.cli.as_json import print_json
 
 
 def view(
@@ -28,7 +29,7 @@ def view(
         if as_json:
             import msgspec
 
-            sys.stdout.write(json.dumps([msgspec.to_builtins(each) for each in there], indent=2) + "\n")
+            print_json([msgspec.to_builtins(each) for each in there])
             return
         for each in there:
             sys.stdout.write(f"{each.sandbox}  {each.task}\n")

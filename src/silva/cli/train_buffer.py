@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from silva.cli.as_json import print_json
 from silva.cli.config import load, render
 from silva.cli.serving import told_admin_token
 
@@ -80,7 +81,7 @@ def _status(folder: Path, as_json: bool) -> None:
 
     found = {name: msgspec.to_builtins(read_job(folder, name).status()) for name in job_names(folder)}
     if as_json:
-        _say(json.dumps(found, indent=2))
+        print_json(found)
         return
     from rich.console import Console
     from rich.markup import escape
@@ -101,7 +102,7 @@ def _withheld(folder: Path, job: str, as_json: bool) -> None:
     controller = read_job(folder, job)
     found = controller.withheld_after(0, sys.maxsize)
     if as_json:
-        _say(json.dumps(msgspec.to_builtins(found), indent=2))
+        print_json(msgspec.to_builtins(found))
         return
     from rich.console import Console
     from rich.markup import escape

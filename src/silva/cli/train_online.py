@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from silva.cli.as_json import print_json
 from silva.cli.config import load
 from silva.cli.training import ended, say_end, say_plan, stop_when_told
 from silva.errors import Exit
@@ -48,7 +48,7 @@ def _conclude(settings: Any, result: Any, as_json: bool) -> int:
         body = ended(settings, result)
         body |= {"whole": msgspec.to_builtins(result.whole), "steady": msgspec.to_builtins(result.steady)}
         body |= {"barren": result.barren, "staleness": {str(age): count for age, count in result.staleness.items()}}
-        sys.stdout.write(json.dumps(body) + "\n")
+        print_json(body)
         return Exit.OK if result.status == "finished" else Exit.INCOMPLETE
     if shown is not None:
         sys.stderr.write(

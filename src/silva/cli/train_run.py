@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from silva.cli.as_json import print_json
 from silva.cli.config import load
 from silva.cli.training import ended, say_end, say_plan, stop_when_told
 from silva.errors import Exit
@@ -42,6 +42,6 @@ def run(
     if not leads():  # of processes that another launcher started, one speaks
         return Exit.OK if result.status == "finished" else Exit.INCOMPLETE
     if as_json:
-        sys.stdout.write(json.dumps(ended(settings, result)) + "\n")
+        print_json(ended(settings, result))
         return Exit.OK if result.status == "finished" else Exit.INCOMPLETE
     return say_end(result)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from silva.cli.as_json import print_json
 
 app = typer.Typer(add_completion=False)
 
@@ -136,7 +137,7 @@ def samples(
     if len(read.inexact) > 3:
         typer.echo(f"left out: {len(read.inexact) - 3} more", err=True)
     if as_json:
-        sys.stdout.write(json.dumps(counts) + "\n")
+        print_json(counts)
         return
     typer.echo(
         f"{rows} rows from {len(made)} samples of {read.trajectories} trajectories as {format_}: "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from collections.abc import Callable
@@ -11,6 +10,7 @@ from typing import Any
 import typer
 from pydantic import BaseModel
 
+from silva.cli.as_json import print_json
 from silva.cli.config import render
 from silva.errors import Exit
 
@@ -35,7 +35,7 @@ def stop_when_told() -> Callable[[], bool]:
 def say_plan(settings: BaseModel, planned: dict[str, Any], values: dict[str, Any], as_json: bool) -> int:
     """Print what would run; `values` are the settings as JSON has them."""
     if as_json:
-        sys.stdout.write(json.dumps({"plan": planned, "config": values}) + "\n")
+        print_json({"plan": planned, "config": values})
         return Exit.OK
     sys.stdout.write(render(settings))
     for key, value in planned.items():

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from silva.cli.as_json import print_json
 from silva.cli.trees_branch import branch, explore
 
 app = typer.Typer(
@@ -294,7 +294,7 @@ def _open(location: str | None) -> Any:
 
 
 def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    print_json(value)
 
 
 app.command()(branch)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -348,8 +347,3 @@ def _exit_code(grown: Any) -> int:
         return Exit.INTERRUPTED
     failed = any(each.outcome.status is Status.FAILED for each in grown.trajectories)
     return Exit.INCOMPLETE if grown.stopped or failed else Exit.OK
-
-
-def print_json(value: Any) -> None:
-    """JSON on standard output."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

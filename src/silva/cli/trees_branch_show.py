@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from rich.table import Table
 
-from silva.cli.trees_branch import print_json
+from silva.cli.as_json import print_json
 from silva.cli.trees_show import console, plain
 from silva.rollout.branching.explore import Findings, content
 from silva.rollout.branching.grow import Grown, new_turns

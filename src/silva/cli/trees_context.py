@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import sys
-
 import msgspec
 from rich.console import Group
 
+from silva.cli.as_json import print_json
 from silva.cli.trees_show import console, panel, plain
 from silva.rollout.seen import Seen
 from silva.rollout.summary import told
@@ -28,7 +26,7 @@ def show_seen(trajectory: Trajectory, seen: Seen, as_json: bool, full: bool) -> 
             "ids": seen.ids,
             "action": to_json(seen.action),
         }
-        sys.stdout.write(json.dumps(body, indent=2, ensure_ascii=False) + "\n")
+        print_json(body)
         return
     lines = [plain(f"trajectory {trajectory.id[:12]}, turn {seen.turn}: the model saw {_size(seen)}", "bold")]
     if seen.summary is not None:
