@@ -1,4 +1,5 @@
-"""A scripted person in BabyAI: reads what the agent reads, and at a turn that went wrong says which action is right.
+"""A scripted person in BabyAI: reads what the agent reads, and at a turn that went wrong says which action is right, or
+has the agent go back to before it.
 
     mission and view ─▶ where the object named lies ─▶ steps that are left ─▶ more than before, or nothing moved?
         ─▶ the turn is *bad*, and the words: the action that comes closer from where the agent stands now
@@ -60,6 +61,10 @@ class View:
         return "turn_left" if aside < 0 else "turn_right"
 
 
+MOST = 12
+"""So often an attempt is sent back; a turn that goes wrong after that is called bad, and stands."""
+
+
 class Coach(Mailroom):
     """A mailroom in which the coach is at hand; see `silva.rollout.stages.watching.Watching`. `said` counts corrections."""
 
@@ -93,8 +98,46 @@ class Coach(Mailroom):
 
     def _speak(self, to: str, kind: str, number: int, **more: str) -> None:
         name = digest("coach", self.mailbox.run_id, to, kind, str(number))[:24]
-        about = {"turn": number} if kind == "bad" else {}
+        about = {"turn": number} if kind in ("bad", "back") else {}
         self.mailbox.say(word(self.mailbox.run_id, kind, BY, time.time(), to=to, id=name, **about, **more))
+
+
+class Back(Coach):
+    """A coach of few words: an attempt goes back to before the turn that went wrong, and chooses again. What it is
+    trained on stands in the context that it will have when nobody speaks."""
+
+    def watch(self, trajectory_id: str, task_id: str, walk: Sequence[Node]) -> None:
+        """Judge the turns that have ended, and send the attempt back to before the last where it went wrong."""
+        read = read_walk(walk)
+        opening = "\n".join(node.message.text for node in read.opening)
+        mission = _MISSION.search(opening)
+        if mission is None:
+            return
+        place = f"{task_id} {walk[-1].slot.partition('.')[0]}"
+        for turn in read.turns[self._seen.get(trajectory_id, 0) :]:
+            before = read.turns[turn.number - 2].observation if turn.number > 1 else opening
+            if turn.is_last or not self._wrong(mission["name"], before, turn.observation, turn.action.id):
+                continue
+            if turn.number == len(read.turns) and self._seen.get(place, 0) < MOST:
+                self._seen[place] = self._seen.get(place, 0) + 1
+                self._speak(trajectory_id, "back", turn.number)
+                self.said += 1
+            else:
+                self._speak(trajectory_id, "bad", turn.number, why="it came no closer")
+        self._seen[trajectory_id] = len(read.turns)
+
+    def _wrong(self, name: str, before: str, after: str, action: str) -> bool:
+        return _went_wrong(name, before, after)
+
+
+class ByChance(Back):
+    """Somebody who looks at nothing: goes back as often as a coach does, at turns drawn by chance. The control: it must
+    not help."""
+
+    OFTEN = 0.45
+
+    def _wrong(self, name: str, before: str, after: str, action: str) -> bool:
+        return int(digest("by chance", action)[:8], 16) < self.OFTEN * 16**8
 
 
 def _went_wrong(name: str, before: str, after: str) -> bool:

@@ -10,7 +10,7 @@ from walks import TOOLS, act, raw, walk
 from silva.curate.mask.rules import NAMES, rules
 from silva.curate.turn import Walk
 from silva.errors import UsageError
-from silva.tree import Tool, assistant
+from silva.tree import Message, Tool, assistant
 
 LOOK = act("run_command", command="ls")
 FIX = act("edit_file", path="a.py", old="x", new="y")
@@ -164,6 +164,27 @@ def test_scores_and_ends_at_the_wrong_time() -> None:
     assert masked("ill-timed-end", walk(end, tools=few)) == [1]
     assert masked("ill-timed-end", walk(FIX, "ok", score, "1", end, "over", LOOK, "a")) == [4]
     assert masked("ill-timed-end", walk(FIX, "ok", score, "1", LOOK, "a", score, "1", end)) == [4]
+
+
+def test_a_look_behind_a_changing_comment_is_the_same_look() -> None:
+    def look(comment: str) -> Message:
+        return act("run_command", command=f"wc -l * {comment}")
+
+    assert masked("repeated-action", walk(look("# 5"), "3", look("# 6"), "3", look("# 7"), "3", look(""), "3")) == [
+        2,
+        3,
+        4,
+    ]
+    assert masked("repeated-action", walk(look("# 5"), "3", look("# 6"), "4")) == [], "something has changed"
+    quoted = act("run_command", command="grep 'a b'  x.txt\n"), act("run_command", command='grep "a b" x.txt ; # again')
+    assert masked("repeated-action", walk(quoted[0], "1", quoted[1], "1")) == [2]
+    other = act("run_command", command="grep a b x.txt"), act("run_command", command="echo '# 5'")
+    assert masked("repeated-action", walk(quoted[0], "1", other[0], "1")) == []
+    assert masked("repeated-action", walk(other[1], "# 5", act("run_command", command="echo '# 6'"), "# 5")) == []
+    lines = act("run_command", command="cat a\ncat b"), act("run_command", command="cat a cat b")
+    assert masked("repeated-action", walk(lines[0], "1", lines[1], "1")) == []
+    open_quote = act("run_command", command="grep 'a # 1"), act("run_command", command="grep 'a # 2")
+    assert masked("repeated-action", walk(open_quote[0], "1", open_quote[1], "1")) == []
 
 
 def test_what_stands_at_the_end_of_a_success_is_no_fault() -> None:

@@ -6,7 +6,9 @@ does (`cat` views, `sed -i` edits). The patterns are configuration: an environme
 
 from __future__ import annotations
 
+import json
 import re
+import shlex
 from functools import lru_cache
 
 from pydantic import BaseModel, ConfigDict, field_validator
@@ -93,6 +95,15 @@ class Kinds(BaseModel):
             return []
         return [(found["old"], found["new"]) for found in _COPIES.finditer(command_of(call))]
 
+    def deed(self, call: Call) -> str:
+        """What two calls share that do the same: of one that runs a command how the command is written, its comments,
+        blanks and kinds of quotes, does not matter."""
+        command = command_of(call) if self.of(call.name) in ("run", "wait") else ""
+        if not command or call.arguments is None:
+            return call.key
+        rest = {name: value for name, value in call.arguments.items() if value != command}
+        return json.dumps([call.name, _words(command), rest], sort_keys=True)
+
     def asks(self, call: Call) -> bool:
         """Whether the call runs a command that shows or compares: what it prints is content."""
         command = command_of(call)
@@ -134,6 +145,19 @@ class Kinds(BaseModel):
             command = command_of(call)
             return not command or not _looks_only(command)
         return kind in ("edit", "write", "wait", "")
+
+
+def _words(command: str) -> list[str]:
+    """A command as the words a shell reads: comments are none, lines end like `;`."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars="();<>|&\n")
+    lexer.whitespace, lexer.whitespace_split = " \t\r", True
+    try:
+        words = ["; " if set(word) <= {"\n", ";"} else word for word in lexer]
+    except ValueError:  # a quote that does not end
+        return [command]
+    while words and words[-1] == "; ":
+        words.pop()
+    return words
 
 
 @lru_cache(64)

@@ -10,8 +10,8 @@ from silva.curate.turn import Turn, Walk
 
 
 class RepeatedAction:
-    """An action that repeats one of the last turns, answer included, with nothing but looking in between. Waiting again
-    is no repetition."""
+    """An action that repeats one of the last turns, answer included, with nothing but looking in between. Commands are
+    compared by what they do: a comment that counts up makes none another. Waiting again is no repetition."""
 
     name = "repeated-action"
     summary = "the same action again, and the same answer"
@@ -25,7 +25,7 @@ class RepeatedAction:
         for turn in walk.turns:
             if turn.words:
                 seen.clear()  # a person may ask for it again
-            key = _key(turn)
+            key = self._key(turn)
             waits = bool(turn.calls) and all(self._kinds.of(call.name) == "wait" for call in turn.calls)
             before = seen.get(key)
             if before is not None and not waits and not turn.is_last and before.observation == turn.observation:
@@ -35,8 +35,7 @@ class RepeatedAction:
                 seen = {}
             seen[key] = turn
 
-
-def _key(turn: Turn) -> str:
-    if turn.calls:
-        return "\n".join(call.key if call.arguments is not None else str(call) for call in turn.calls)
-    return turn.action.message.text.strip()
+    def _key(self, turn: Turn) -> str:
+        if turn.calls:
+            return "\n".join(self._kinds.deed(call) if call.arguments is not None else str(call) for call in turn.calls)
+        return turn.action.message.text.strip()
