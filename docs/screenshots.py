@@ -13,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,7 @@ def main() -> None:
             "--pool",
             "3",
             "budget.turns=4000",
+            "snapshots.every=1",
         ]
         run = subprocess.Popen([*roll, *model], cwd=room, env=env)
         try:
@@ -51,6 +54,13 @@ def main() -> None:
             _pictures(room, env, given.chromium, given.output)
         finally:
             run.kill()  # it would go on to the end of its episodes first
+            run.wait()
+        asks = [*roll[:-2], "--lake", "asking", *model[:2], "--run", "evening", *tasks[:4], "guidance.approve=all"]
+        run = subprocess.Popen(asks, cwd=room, env=env)
+        try:
+            _inbox(room, env, given.chromium, given.output)
+        finally:
+            run.kill()
             run.wait()
 
 
@@ -68,12 +78,13 @@ def _trained(room: Path, env: dict[str, str]) -> None:
         subprocess.run([*silva, *words], cwd=room, env=env, check=True)
 
 
-def _pictures(room: Path, env: dict[str, str], chromium: str, output: Path) -> None:
+@contextmanager
+def _opened(room: Path, env: dict[str, str], chromium: str, lake: str) -> Iterator[tuple[Any, str]]:
+    """A page of a console over a lake, and the console's address."""
     from playwright.sync_api import sync_playwright
 
-    serve = "from silva.cli.console import app; app(prog_name='silva console')"
     console = subprocess.Popen(
-        [sys.executable, "-c", serve, "--lake", "lake", "--trail", "trail.jsonl"],
+        [sys.executable, "-m", "silva", "console", "--lake", lake, "--trail", "trail.jsonl"],
         cwd=room,
         env=env,
         stdout=subprocess.PIPE,
@@ -82,26 +93,50 @@ def _pictures(room: Path, env: dict[str, str], chromium: str, output: Path) -> N
     try:
         assert console.stdout is not None
         address = console.stdout.readline().strip()
-        base = address.partition("/?")[0]
         with sync_playwright() as running:
             browser = running.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
             page = browser.new_page(viewport={"width": 1360, "height": 820}, color_scheme="light")
             page.set_default_timeout(120_000)
             page.goto(address)
-            _runs(page, output)
-            _run(page, base, output)
-            _lake(page, base, output)
-            _compare(page, output)
-            page.goto(f"{base}/#/training")
-            page.get_by_role("img", name="Curve of loss", exact=True).wait_for()
-            _keep(page, output / "training.png")
+            yield page, address.partition("/?")[0]
             browser.close()
     finally:
         console.terminate()
         console.wait(60)
 
 
-def _runs(page: Any, output: Path) -> None:
+def _inbox(room: Path, env: dict[str, str], chromium: str, output: Path) -> None:
+    while not (room / "asking" / "lake.json").exists():
+        time.sleep(0.5)
+    with _opened(room, env, chromium, "asking") as (page, base):
+        page.goto(f"{base}/#/inbox")
+        page.get_by_role("article").nth(1).wait_for()
+        _keep(page, output / "inbox.png")
+
+
+def _pictures(room: Path, env: dict[str, str], chromium: str, output: Path) -> None:
+    with _opened(room, env, chromium, "lake") as (page, base):
+        _trained_page(page, base, output)
+        _runs(page, base, output)
+        _run(page, base, output)
+        _lake(page, base, output)
+        _compare(page, output)
+        page.goto(f"{base}/#/training")
+        page.get_by_role("img", name="Curve of loss", exact=True).wait_for()
+        _keep(page, output / "training.png")
+
+
+def _trained_page(page: Any, base: str, output: Path) -> None:
+    page.goto(f"{base}/#/trained/ball")
+    page.get_by_role("table", name="Trajectories and their loss").get_by_role("link").first.click()
+    page.get_by_role("article", name="turn 2:").get_by_role("button", name="Mask").click()
+    page.get_by_role("article", name="turn 2: masked").wait_for()
+    page.get_by_role("article", name="turn 1:").get_by_text("Ids").click()
+    _keep(page, output / "trained.png")
+
+
+def _runs(page: Any, base: str, output: Path) -> None:
+    page.goto(f"{base}/#/runs")
     page.get_by_role("table", name="Runs").get_by_role("row", name=re.compile("^expert")).click()
     page.get_by_role("img", name="Safety against completion").wait_for()
     _keep(page, output / "runs.png")
@@ -118,7 +153,8 @@ def _run(page: Any, base: str, output: Path) -> None:
     page.get_by_role("list", name="Trajectory", exact=True).get_by_text("A first script.").first.wait_for()
     page.get_by_role("button", name="Back to here").first.wait_for()
     _keep(page, output / "run.png")
-    page.get_by_role("tab", name="Files").click()
+    page.get_by_role("tab", name="Timeline").click()
+    page.get_by_role("img", name="Timeline of").wait_for()
     page.get_by_role("button", name="Light or dark").click()
     _keep(page, output / "run-dark.png")
     page.get_by_role("button", name="Light or dark").click()

@@ -247,3 +247,28 @@ def test_a_terminal_follows_when_its_panel_is_made_smaller(
     writer.append_sync(grower.turn(output="one more"))
     shell.get_by_text("one more").wait_for()
     assert not shell.evaluate(end), "whoever scrolled up stays there"
+
+
+def test_what_a_budget_bought_is_the_reports(home: Path) -> None:
+    grower = Grower("r", "terminal/a")
+    grower.turn()
+    for score in ("0.75", "0.25"):
+        grower.turns += 1
+        made = call("evaluate", {}, f"e{score}")
+        grower.add(Author.POLICY, assistant("", made), model="m")
+        grower.add(Author.ENVIRONMENT, tool_result(made.id, f"score {score} of 1", "evaluate"))
+    record = grower.end(score=0.25)
+    outcome = msgspec.structs.replace(record.outcome, metrics={"evaluations": 2.0})
+    record = msgspec.structs.replace(record, outcome=outcome)
+    with Lake.open(home / "lake") as writer:
+        writer.append_sync([run_record("r", finished=True), task_record("terminal/a"), *grower.nodes, record])
+    reading = Reading(str(home / "lake"))
+    reading.watch.start()
+    try:
+        found = reading.scaling("r")
+    finally:
+        reading.close()
+    assert found is not None and found["told"] == 1
+    assert [(each["at"], each["best"]["value"], each["last"]["value"]) for each in found["turns"]] == [
+        (1, 0.0, 0.0), (2, 0.75, 0.75), (3, 0.75, 0.25),
+    ]  # fmt: skip

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+import msgspec
+
 from silva.console import columns, training
 from silva.console import overview as figures
 from silva.console.attempt import CUT, RUNNING, Attempt, of, row
@@ -22,7 +24,8 @@ from silva.console.work import work
 from silva.errors import StoreError, UsageError
 from silva.lake import Lake, parse
 from silva.report.compare import compare
-from silva.tree import Node, Run, masked_nodes
+from silva.report.scaling import scaling
+from silva.tree import Node, Run, Trajectory, masked_nodes
 
 PAGE = 500
 """Rows given at a time."""
@@ -271,6 +274,16 @@ class Reading:
             for task in sorted(sides[0].keys() & sides[1].keys())
         ]
         return {"figures": figures.to_json(), "tasks": tasks[:PAGE], "of": len(tasks)}
+
+    def scaling(self, run: str) -> dict[str, Any] | None:
+        """What budgets of turns and of time bought in a run; None where no attempt was scored."""
+        self._run(run)
+
+        def walk(trajectory: Trajectory) -> list[Node]:
+            return self.trees.open(trajectory.tree_id).walk(trajectory.leaf_id or "")
+
+        found = scaling(self.lake.trajectories(run_id=run), walk)
+        return None if found is None else msgspec.to_builtins(found)
 
     def training(self) -> dict[str, Any]:
         """Training runs and policy versions."""

@@ -98,6 +98,7 @@ def questions(reading: Reading, orders: Orders, trail: Trail) -> dict[str, Quest
         "timeline": Question("viewer", timed),
         "workspace": Question("viewer", files),
         "trained": Question("viewer", training_of),
+        "scaling": Question("viewer", lambda query: {"scaling": reading.scaling(_needed(query, "run"))}),
         "judged": Question("viewer", lambda query: {"judged": reading.judged(_needed(query, "run"))}),
         "words": Question("viewer", lambda query: orders.words(_needed(query, "run"))),
         "turns": Question(

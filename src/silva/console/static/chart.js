@@ -36,3 +36,15 @@ export function curve(name, points) {
   if (known.length === 1) plot.append(s("circle", { class: "dot", cx: x(x0), cy: y(low), r: 4 }));
   return plot;
 }
+
+// What a budget buys: the best score so far, and the last, with their intervals, against turns or hours.
+export function budgets(points, { per = 1, name }) {
+  const most = Math.max(...points.map((point) => point.at)) / per;
+  const x = (at) => LEFT + (at / per) / (most || 1) * (WIDTH - LEFT - RIGHT), y = (v) => HEIGHT - BOTTOM - v * (HEIGHT - TOP - BOTTOM - 14);
+  const path = (pick) => points.map((point, i) => `${i ? "L" : "M"}${x(point.at).toFixed(1)},${y(pick(point)).toFixed(1)}`).join("");
+  const band = (which) => `${path((point) => point[which].high ?? point[which].value)}${[...points].reverse().map((point) => `L${x(point.at).toFixed(1)},${y(point[which].low ?? point[which].value).toFixed(1)}`).join("")}Z`;
+  const end = points.at(-1);
+  const plot = frame(`Score against ${name}: in the end the best ${decimal(end.best.value, 3)}, the last ${decimal(end.last.value, 3)}`, (v) => x(v * per), y, [0, most / 2, most], [0, 0.5, 1], name, "score");
+  for (const which of ["best", "last"]) plot.append(s("path", { class: `band ${which}`, d: band(which) }), s("path", { class: `curve ${which}`, d: path((point) => point[which].value) }));
+  return plot;
+}

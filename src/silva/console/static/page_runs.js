@@ -1,7 +1,7 @@
 // Runs: progress, throughput, failures, cost, and safety against completion.
 import { h, put, percent, decimal, count, clock, ago, seldom, calmly } from "./dom.js";
 import { ask, listen, tried } from "./api.js";
-import { scatter } from "./chart.js";
+import { scatter, budgets } from "./chart.js";
 import { states } from "./state.js";
 
 export async function runs(place, { query }, app) {
@@ -37,7 +37,17 @@ export async function runs(place, { query }, app) {
       h("td", { class: "soft" }, ago(run.moved)));
   }
   const draw = calmly(() => put(body, shown().map(line)));
-  let unfolded = false, plotted = null, plot = null;
+  let unfolded = false, plotted = null, plot = null, scaled = false, grown = "";
+  const growth = h("div", {});
+  // It reads every attempt's walk: asked for when somebody looks, and again when another attempt has ended.
+  const scale = tried(async () => {
+    const of = `${detail.id} ${detail.ended}`;
+    if (of === grown) return;
+    grown = of;
+    const { scaling } = await ask("scaling", { run: detail.id });
+    put(growth, scaling ? [h("p", { class: "soft legend" }, h("span", { class: "dot best" }), " best so far  ", h("span", { class: "dot last" }), " last  ", `${scaling.attempts} attempts, ${scaling.told} told a score on the way`),
+      budgets(scaling.turns, { name: "turns" }), scaling.seconds.length ? budgets(scaling.seconds, { per: 3600, name: "hours" }) : ""] : h("p", { class: "soft" }, "No attempt was scored yet."));
+  });
   const safety = (points) => { if (points !== plotted) { plotted = points; plot = scatter(points); } return plot; };
   const drawSide = calmly(() => {
     if (!detail) { put(side, h("p", { class: "soft" }, rows.length ? "Choose a run." : "No run yet: silva rollout makes one.")); return; }
@@ -45,9 +55,11 @@ export async function runs(place, { query }, app) {
       h("dl", { class: "facts" }, [["Environments", detail.envs.join(", ")], ["Model", detail.model], ["Agent", detail.agent], ["Started", clock(detail.started)], ["Ended", detail.finished ? clock(detail.finished) : "not yet"], ["Turns", count(detail.turns)], ["Mean score", decimal(detail.score, 3)], ["Code", detail.code]].map(([name, value]) => [h("dt", {}, name), h("dd", {}, value || "–")])),
       h("h2", {}, "Safety against completion"),
       detail.scatter.length ? safety(detail.scatter) : h("p", { class: "soft" }, "No attempt was judged on both."),
+      h("details", { open: scaled, ontoggle: (event) => { scaled = event.target.open; if (scaled) scale(); } }, h("summary", {}, "Score against turns and hours"), growth),
       h("h2", {}, "Failures"),
       detail.causes.length ? h("table", {}, h("tbody", {}, detail.causes.map((cause) => h("tr", {}, h("td", {}, cause.boundary), h("td", {}, cause.code), h("td", { class: "num" }, cause.count))))) : h("p", { class: "soft" }, "None."),
       h("details", { open: unfolded, ontoggle: (event) => { unfolded = event.target.open; } }, h("summary", {}, "Configuration"), h("pre", {}, JSON.stringify(detail.config, null, 1))));
+    if (scaled) scale();
   });
   const choose = tried(async (id) => { chosen = id; draw(); const found = await ask("run", { run: id }); if (chosen === id) { detail = found; drawSide(); } });
   function move(by) {
