@@ -52,7 +52,8 @@ def test_html_of_a_model_is_text_and_links_run_nothing() -> None:
 
 
 def test_colours_of_a_terminal_and_what_was_written_over() -> None:
-    lines = ansi("\x1b[31mred\x1b[0m plain\r\n10 %\r100 %\n\x1b]0;title\x07\x1b[1;38;2;255;0;0mdeep\x1b[2K") or []
+    link, title = "\x1b]8;;http://e\x1b\\", "\x1b]0;title\x07"
+    lines = ansi(f"\x1b[31mred\x1b[0m plain\r\n10 %\r100 %\n{title}{link}\x1b[1;38;2;255;0;0mdeep\x1b[2K") or []
     assert lines[0] == [{"text": "red", "fg": 1}, {"text": " plain"}]
     assert lines[1] == [{"text": "100 %"}]
     assert lines[2] == [{"text": "deep", "fg": 1, "bold": True}]

@@ -29,42 +29,10 @@ MOST_MARKDOWN = 100_000
 
 _TAGS = {f"h{size}" for size in range(1, 7)} | {"p", "ul", "ol", "li", "blockquote", "pre", "code", "em", "strong", "s"}
 _TAGS |= {"a", "table", "thead", "tbody", "tr", "th", "td", "hr", "br"}
-_MARKDOWN = 100_000
-"""Characters read as Markdown; longer texts are drawn plain."""
-
-_TAGS = frozenset(
-    [
-        "p",
-        "h1",
-        "h2",
-        "h3",
-        "h4",
-        "h5",
-        "h6",
-        "ul",
-        "ol",
-        "li",
-        "blockquote",
-        "pre",
-        "code",
-        "em",
-        "strong",
-        "s",
-        "a",
-        "table",
-        "thead",
-        "tbody",
-        "tr",
-        "th",
-        "td",
-        "hr",
-        "br",
-    ]
-)
 _MARKDOWN = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable(["table", "strikethrough"])
 _MARKS = re.compile(r"[*_`#>|~\[]|^\s*(?:[-+]|\d+[.)])\s|\n\s*\n", re.MULTILINE)
 _ESCAPE = re.compile(r"\x1b|\r(?!\n)|\x9b")
-_TITLES = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\\\)")
+_TITLES = re.compile(r"\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 _ORDERS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[@-Z\\^_=>78c])")
 _CONSOLE = Console(width=80, file=None)
 
