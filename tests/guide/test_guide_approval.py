@@ -13,6 +13,7 @@ from silva.envs.gyms.arithmetic import Arithmetic
 from silva.errors import UsageError
 from silva.guide import post, waiting, words
 from silva.guide.event import became_of
+from silva.guide.follow import plain
 from silva.lake import Lake
 from silva.rollout.replay import replay
 from silva.rollout.run import run_rollout
@@ -37,6 +38,22 @@ async def test_an_approved_action_is_taken(home: Path) -> None:
     assert [node.attributes["asked"] for node in waited] == [["matches number.: ?2"]]
     assert [(each.node_id, each.by, each.reason) for each in told.given] == [(waited[0].id, "bob", "fine")]
     assert waiting(home / "lake", "r") == []
+
+
+async def test_what_waits_and_what_is_forbidden_is_told_however_it_is_written(home: Path) -> None:
+    """JSON escapes in the arguments, as a model may write them, bypass neither; people read what they stand for."""
+    speaker(home, {"0": [{"kind": "forbid", "pattern": "number.: ?3|--force"}]})
+    code = (home / "speaker.py").read_text()
+    escaped = '"{\\"n\\\\u0075mber\\": " + str(made) + ", \\"w\\": \\"\\\\u202e\\"}"'
+    (home / "speaker.py").write_text(code.replace('{"number": made}', escaped))
+    result, overseer = await part(home, decisions=("approve",), **TWO, budget={"turns": 4})
+    told = Told(home, result)
+    (waited,) = [facts for kind, facts in overseer.events if kind == "waiting"]
+    assert waited["reasons"] == ("matches number.: ?2",) and '"number": 2' in waited["action"]
+    assert plain(waited["action"]) == 'add({"number": 2, "w": "<U+202E>"})'
+    refused = [node for node in told.nodes if "refused" in node.attributes]
+    assert [call.parsed()["number"] for node in refused for call in node.message.tool_calls] == [3]
+    assert "\\u0075" in refused[0].message.tool_calls[0].arguments, "the tree keeps what the policy wrote"
 
 
 async def test_a_rejected_action_is_not_taken_and_the_agent_is_told_why(home: Path) -> None:
@@ -145,6 +162,30 @@ def test_which_actions_wait(tmp_path: Path) -> None:
     assert reasons(delete, approve="risky") == ("delete",) and reasons(add, approve="risky") == ()
     assert reasons(add, approve="all") == ("every action",) and reasons(delete, approve="all") == ("delete",)
     assert reasons(assistant("rm it"), patterns=["rm"]) == ("matches rm",) and reasons(delete, patterns=["rm"]) == ()
+
+
+def test_an_allow_list_names_what_need_not_wait(tmp_path: Path) -> None:
+    allowed = ["ls( .*)?", "git (status|diff)( .*)?", "sudo .*", "cat [^/].*", "add"]
+
+    def reasons(name: str, **arguments: Any) -> tuple[str, ...]:
+        given = {"approve": "unlisted", "allowed": allowed}
+        return Rule(settings(tmp_path, "http://x", guidance=given)).reasons(assistant("", call(name, arguments)))
+
+    for fine in ("ls", "ls -la && git status", "sudo ls", "/bin/ls", "l''s -a | cat x", "ls 2>&1 > /dev/null"):
+        assert reasons("run_command", command=fine) == (), fine
+    assert reasons("add", number=1) == ()
+    assert reasons("drop", number=1) == ("not on the list: drop",)
+    assert reasons("run_command", command="ls; rm -rf x") == ("not on the list: rm -rf x",)
+    assert reasons("run_command", command="sudo rm x") == ("not on the list: rm x",), "what it starts is looked at too"
+    assert reasons("run_command", command="ls $(touch x)") == ("not on the list: touch x",)
+    assert reasons("run_command", command="ls > x") == ("not on the list: ls > x",)
+    assert reasons("run_command", command="> x; LD_PRELOAD=./a.so ls") == (
+        "not on the list: > x",
+        "not on the list: ls",
+    )
+    assert reasons("run_command", command="./ls") != () and reasons("run_command", command="/tmp/ls") != ()
+    assert reasons("run_command", command="$L") == ("not on the list: $L",)
+    assert reasons("run_command", command="(" * 400 + "touch x") != ()
 
 
 def test_waiting_needs_somebody_who_listens(tmp_path: Path) -> None:

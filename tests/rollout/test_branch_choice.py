@@ -65,7 +65,7 @@ def test_rules_of_the_configuration_add_and_replace() -> None:
     more = {"fly": RiskRule(arguments="take.?off"), "send": RiskRule()}
     assert risks_of(act("send_drone", order="Take-off"), more) == ("fly",)
     assert risks_of(assistant("rm -rf /")) == (), "words are no action"
-    assert set(RULES) == {"delete", "install", "send", "pay", "permission"}
+    assert set(RULES) == {"delete", "install", "send", "pay", "permission", "unclear"}
 
 
 def played(*turns: tuple[Message, str, tuple[float, ...]], success: bool = False) -> tuple[Trajectory, list[Node]]:

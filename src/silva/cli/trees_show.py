@@ -18,9 +18,9 @@ from rich.tree import Tree as Drawing
 
 from silva.rollout.guided_nodes import BACK
 from silva.tree import Author, ImagePart, Message, Node, Status, TextPart, ThinkingPart, Trajectory, Tree
+from silva.tree.actions import visible
 
 _COLOURS = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
-_CONTROLS = {code: 0xFFFD for code in (*range(32), *range(127, 160)) if chr(code) not in "\n\t"}
 _SHORT = 72
 CUT = 4_000
 """Characters of one part of a message that are shown unless all is asked for: its beginning and its end."""
@@ -108,8 +108,8 @@ def outcome(trajectory: Trajectory, short: bool = False) -> Text:
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Text as it is: control characters, which could drive the terminal, are shown as a replacement sign."""
-    return Text(text.translate(_CONTROLS), style=style)
+    """Text as it is: characters that could drive the terminal, turn or hide text are shown by their number."""
+    return Text(visible(text), style=style)
 
 
 def console() -> Console:

@@ -7,6 +7,7 @@ What the environment answered reaches the lake with the turn behind it, so it is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -14,6 +15,7 @@ from silva.guide.word import EVERYONE
 from silva.lake import Lake
 from silva.lake.run_follower import RunFollower
 from silva.tree import Author, Node, Trajectory, trajectory_at
+from silva.tree.actions import decoded, visible
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ class Follow:
 def in_words(shown: Shown, width: int = 400) -> str:
     """A node on one line, safe for a terminal."""
     node = shown.node
-    calls = [f"{call.name}({call.arguments})" for call in node.message.tool_calls]
+    calls = [f"{call.name}({decoded(call)})" for call in node.message.tool_calls]
     text = plain(" ".join(filter(None, (node.message.text, *calls))))
     text = text if len(text) <= width else f"{text[: width - 1]}…"
     who = node.author.value
@@ -95,8 +97,10 @@ def in_words(shown: Shown, width: int = 400) -> str:
 
 
 def plain(text: str) -> str:
-    """On one line, without what a terminal would take for orders."""
-    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+    """On one line (an end of a line is `↵`), without what a terminal would take for orders; what turns or hides text is
+    shown by its number."""
+    parts = [" ".join(re.split(r"[ \t]+", part.strip(" \t"))) for part in text.strip().split("\n")]
+    return visible(" ↵ ".join(parts))
 
 
 def one_of(live: Iterable[str]) -> str | None:

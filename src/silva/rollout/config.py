@@ -175,13 +175,18 @@ class SummaryConfig(Section):
 
 class GuidanceConfig(Section):
     """What people are asked (nothing by default). `approve`: which actions wait, before they are taken, until a person
-    approves, rejects or edits them (`silva guide`): `none`, those that the rules of `snapshots.risky` call `risky`, or
-    `all`; `patterns`: regular expressions; an action in whose words or calls one is found waits too."""
+    approves, rejects or edits them (`silva guide`): `none`, those that the rules of `snapshots.risky` call `risky`,
+    those `unlisted` that hold anything `allowed` does not name, or `all`; `patterns`: regular expressions; an action in
+    whose words or calls one is found waits too. `allowed`: regular expressions, each for a whole name of a tool or a
+    whole command (`ls( .*)?`, `git (status|diff|log)( .*)?`); of a shell line every program must be on the list, as it
+    is when quotes, the system's paths and programs that start others are undone, and so must every file that a line
+    writes (`> .*\\.txt`) and every variable that is set for a program (`LANG=.*`)."""
 
-    approve: Literal["none", "risky", "all"] = "none"
+    approve: Literal["none", "risky", "unlisted", "all"] = "none"
     patterns: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
 
-    @field_validator("patterns")
+    @field_validator("patterns", "allowed")
     @classmethod
     def _expressions(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(map(_expression, value))

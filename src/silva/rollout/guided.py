@@ -25,6 +25,7 @@ from silva.rollout.guided_return import Return, WentBack
 from silva.rollout.path import Path
 from silva.rollout.slots import Slot
 from silva.tree import Message, Node, Supervision, digest, trajectory_id, user
+from silva.tree.actions import decoded, found
 
 LISTENING = 0.1
 """Seconds between looks for words while an episode waits."""
@@ -204,8 +205,7 @@ class Guided:
         """Who forbade the action, if somebody did."""
         if not self._forbidden:
             return None
-        texts = [message.text, *(f"{call.name} {call.arguments}" for call in message.tool_calls)]
-        return next((said for found, said in self._forbidden.values() if any(map(found.search, texts))), None)
+        return next((said for pattern, said in self._forbidden.values() if found(pattern, message)), None)
 
     def forbidden(self, said: Said, action: Node) -> Supervision:
         """The record of an action that was not taken because it is forbidden."""
@@ -379,5 +379,5 @@ class Guided:
 def _shown(action: Node) -> dict[str, Any]:
     """An action that waits, as people are told of it."""
     message = action.message
-    lines = [message.text, *(f"{call.name}({call.arguments})" for call in message.tool_calls)]
+    lines = [message.text, *(f"{call.name}({decoded(call)})" for call in message.tool_calls)]
     return {"action": "\n".join(filter(None, lines)), "reasons": tuple(action.attributes.get(ASKED, ()))}

@@ -16,6 +16,8 @@ _REQUIREMENTS = (
     "pypdf==7.1.0",
     "python-docx==1.2.0",
     "python-pptx==1.0.2",
+    "tree-sitter==0.26.1",
+    "tree-sitter-bash==0.25.1",
     "typing_extensions==4.16.0",
     "xlsxwriter==3.3.1",
 )

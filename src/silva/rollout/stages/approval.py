@@ -22,6 +22,10 @@ from silva.rollout.live import Live
 from silva.rollout.risks import risks_of
 from silva.rollout.stages.stage import Stage
 from silva.tree import Author, Message, Node
+from silva.tree.actions import Program, found, runs_of
+
+_FOLDERS = ("", "/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin")
+_NOWHERE = re.compile(r"&?\d+|-|/dev/(null|stdout|stderr)")
 
 
 class Rule:
@@ -31,14 +35,40 @@ class Rule:
         self._approve = config.guidance.approve
         self._rules = config.snapshots.rules
         self._patterns = [re.compile(pattern) for pattern in config.guidance.patterns]
+        self._allowed = [re.compile(pattern) for pattern in config.guidance.allowed]
 
     def reasons(self, action: Message) -> tuple[str, ...]:
         """Why an action waits; empty where it does not."""
-        texts = [action.text, *(f"{call.name} {call.arguments}" for call in action.tool_calls)]
-        found = [f"matches {each.pattern}" for each in self._patterns if any(map(each.search, texts))]
+        matched = [f"matches {each.pattern}" for each in self._patterns if found(each, action)]
+        if self._approve == "unlisted":
+            return (*self._unlisted(action), *matched)
         if self._approve != "none":
-            found = [*risks_of(action, self._rules), *found]
-        return tuple(found) or (("every action",) if self._approve == "all" else ())
+            matched = [*risks_of(action, self._rules), *matched]
+        return tuple(matched) or (("every action",) if self._approve == "all" else ())
+
+    def _unlisted(self, action: Message) -> tuple[str, ...]:
+        """The calls and programs of an action that are not on the list. A tool whose call runs commands is on it where
+        all of them are; what cannot be read is on no list."""
+        waiting: dict[str, None] = {}
+        for call in action.tool_calls:
+            if any(each.fullmatch(call.name) for each in self._allowed):
+                continue
+            ran = runs_of(msgspec.structs.replace(action, parts=(), tool_calls=(call,)))
+            names = [str(program) for program in ran if not self._may(program)]
+            if not ran:
+                names = [call.name]
+            waiting.update(dict.fromkeys(f"not on the list: {name[:200]}" for name in names))
+        return tuple(waiting)
+
+    def _may(self, program: Program) -> bool:
+        """Whether a program, where it is kept, what is set for it and each file it is made to write are on the list."""
+        folder, _, _ = program.path.rpartition("/")
+        name = program.name if folder in _FOLDERS else program.path
+        said = [" ".join((name, *program.arguments))] if program.words else []
+        said += [f"> {file}" for _, file in program.writes if not _NOWHERE.fullmatch(file)]
+        return not program.computed and all(
+            any(each.fullmatch(one) for each in self._allowed) for one in (*said, *program.sets)
+        )
 
 
 class Approval(Stage):
