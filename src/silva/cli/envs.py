@@ -147,6 +147,8 @@ def test_(
         checks.append(made)
         if not (markdown or as_json):
             _tell(made)
+        if made.differs:
+            typer.echo(f"{entry.name}: {made.differs}", err=True)
         for policy in made.policies:
             for line in (*policy.failures[:5], *policy.short[:5]):
                 typer.echo(f"{entry.name} {policy.policy}: {line}", err=True)

@@ -20,6 +20,9 @@ from silva.tree.message import Record
 MOST_TURNS = 1000
 """An expert that is not done after so many turns never will be."""
 
+FEW_TURNS = 6
+"""Turns that are compared when an environment is asked to repeat itself."""
+
 PolicyName = Literal["expert", "null"]
 
 
@@ -38,7 +41,8 @@ class PolicyScore(Record, frozen=True, kw_only=True):
 
 
 class Check(Record, frozen=True, kw_only=True):
-    """What `silva envs test` found. `seconds` is wall time, hosts' start included."""
+    """What `silva envs test` found. `seconds` is wall time, hosts' start included; `differs` says where an environment
+    that calls itself deterministic did not repeat itself ("" where it did, or was not asked to)."""
 
     name: str
     split: str
@@ -46,6 +50,7 @@ class Check(Record, frozen=True, kw_only=True):
     sample: int
     seconds: float
     policies: tuple[PolicyScore, ...]
+    differs: str = ""
 
     @property
     def holds(self) -> bool:
@@ -74,6 +79,7 @@ async def check(
             policies.append(await _score(pool, sample, "expert", entry.expert, 1e-9, seed))
         if entry.null is not None:
             policies.append(await _score(pool, sample, "null", entry.null, entry.null_tolerance + 1e-9, seed))
+        differs = await _differs(pool, sample[0], policies, seed)
     return Check(
         name=entry.name,
         split=split,
@@ -81,7 +87,47 @@ async def check(
         sample=len(sample),
         seconds=perf_counter() - began,
         policies=tuple(policies),
+        differs=differs,
     )
+
+
+async def _differs(pool: HostPool, task: Task, scores: list[PolicyScore], seed: int) -> str:
+    """Where one task with one seed did not go the same way alone, alone again, and beside others with other seeds."""
+    policy = next((each.policy for each in scores if not each.failures), "")
+    if not pool.capabilities.deterministic or policy not in ("expert", "null"):
+        return ""
+
+    async def played(drawn: int) -> list[str]:
+        async with pool.lease() as env:
+            seen = [await env.reset(task, drawn)]
+            while len(seen) <= FEW_TURNS and not (seen[-1].done or seen[-1].truncated):
+                action = await (env.expert() if policy == "expert" else env.null())
+                seen.append(await env.step(action))
+                await asyncio.sleep(0)
+            return [repr((each.messages, each.tools, each.reward)) for each in seen]
+
+    try:
+        alone, again = await played(seed), await played(seed)
+        if alone != again:
+            return f"{task.id} does not repeat itself with one seed ({_first(alone, again)})"
+        if pool.capabilities.parallel == 1:
+            return ""
+        beside, *_ = await asyncio.gather(played(seed), *(played(seed + other) for other in (1, 2)))
+    except EnvError as error:
+        return f"{task.id}: {error}"
+    if alone == beside:
+        return ""
+    return (
+        f"{task.id} repeats itself alone, and not beside others in one process ({_first(alone, beside)}): keep all "
+        f"state in the instance, random generators too, or declare parallel=1"
+    )
+
+
+def _first(one: list[str], other: list[str]) -> str:
+    turn = next(
+        (turn for turn, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+    return "at the reset" if turn == 0 else f"at turn {turn}"
 
 
 def spread(tasks: list[Task], n: int) -> list[Task]:

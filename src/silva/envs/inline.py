@@ -42,7 +42,7 @@ class InlineHost:
             EnvError: `host.spawn`, with the import error.
         """
         try:
-            return cls(launch, Instances(load(launch.target), launch.options))
+            return cls(launch, Instances(load(launch.target), launch.options, shared=True))
         except UsageError as mistake:
             raise UsageError(f"{launch.name}: {mistake}") from mistake
         except Exception as error:

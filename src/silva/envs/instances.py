@@ -24,6 +24,7 @@ from typing import Any
 from silva.envs import state
 from silva.envs.errors import EnvError
 from silva.envs.protocol import Environment, Evaluation, HasSnapshot, Observation, TellsFidelity
+from silva.envs.random_state import RandomStates
 from silva.envs.wire import Captured, Fault, Hello, Reply, Request
 from silva.errors import StoreError, UsageError
 from silva.tree import Json, Message, Task
@@ -51,10 +52,12 @@ class _Thread:
 
 
 class Instances:
-    """Live instances of `kind`, by number. One request of an instance at a time; instances are independent."""
+    """Live instances of `kind`, by number. One request of an instance at a time; instances are independent, down to the
+    global random generators (unless `kind` is threaded). `shared`: whether others run in this process, too."""
 
-    def __init__(self, kind: type[Environment], options: Json | None = None) -> None:
+    def __init__(self, kind: type[Environment], options: Json | None = None, shared: bool = False) -> None:
         self._kind = kind
+        self._random = RandomStates(shared)
         self._options = options or {}
         self._live: dict[int, Environment] = {}
         self._threads: dict[int, _Thread] = {}
@@ -103,7 +106,7 @@ class Instances:
 
     async def _run(self, number: int, work: Coroutine[Any, Any, Any]) -> Any:
         thread = self._threads.get(number)
-        return await (work if thread is None else thread.run(work))
+        return await (self._random.own(number, work) if thread is None else thread.run(work))
 
     async def _create(self, request: Request) -> Reply:
         async def build() -> Environment:
@@ -115,7 +118,8 @@ class Instances:
         return Reply(request.id)
 
     async def _reset(self, request: Request) -> Reply:
-        work = self._live[request.instance].reset(request.task, request.seed)  # type: ignore[arg-type]
+        assert request.task is not None
+        work = self._live[request.instance].reset(request.task.given, request.seed)
         observation = await self._run(request.instance, work)
         return _checked(request, observation, Observation) or Reply(request.id, observation=observation)
 
@@ -196,12 +200,14 @@ class Instances:
             if environment is not None:
                 await self._run(request.instance, environment.close())
         finally:
+            self._random.forget(request.instance)
             thread = self._threads.pop(request.instance, None)
             if thread is not None:
                 await thread.close()
         return Reply(request.id)
 
     async def _tasks(self, request: Request) -> Reply:
+        self._random.switch(None)
         arguments = request.arguments or {}
         split, limit, ids = arguments["split"], arguments["limit"], tuple(arguments["ids"] or ())
         page, key = arguments["page"], (split, limit, ids)

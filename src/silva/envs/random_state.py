@@ -62,31 +62,31 @@ class RandomStates:
         self._states.pop(number, None)
 
 
-class _Steps:
+class _Steps(Generator[Any, Any, Any]):
     """A coroutine between whose awaits the states are exchanged."""
 
     def __init__(self, states: RandomStates, number: int, work: Coroutine[Any, Any, Any]) -> None:
         self._states, self._number, self._work = states, number, work
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        sent: Any = None
-        raised: BaseException | None = None
-        while True:
-            self._states.switch(self._number)
-            try:
-                awaited = self._work.send(sent) if raised is None else self._work.throw(raised)
-            except StopIteration as ended:
-                return ended.value
-            finally:
-                self._states.step_over()
-            sent, raised = None, None
-            try:
-                sent = yield awaited
-            except GeneratorExit:
-                self._work.close()
-                raise
-            except BaseException as error:  # handed on to the work, which raises it or another
-                raised = error
+        return self
+
+    def send(self, value: Any) -> Any:
+        self._states.switch(self._number)
+        try:
+            return self._work.send(value)
+        finally:
+            self._states.step_over()
+
+    def throw(self, *error: Any) -> Any:
+        self._states.switch(self._number)
+        try:
+            return self._work.throw(*error)
+        finally:
+            self._states.step_over()
+
+    def close(self) -> None:
+        self._work.close()
 
 
 def _taken() -> _Taken:
@@ -106,7 +106,9 @@ def _install(state: _Taken | None) -> None:
     if numpy is not None:
         numpy.set_state(state.numpy or numpy.RandomState().get_state(legacy=False))
     if torch is not None and hasattr(torch, "set_rng_state"):
-        torch.set_rng_state(state.torch if state.torch is not None else torch.Generator().get_state())
+        fresh = torch.Generator()
+        fresh.seed()
+        torch.set_rng_state(fresh.get_state() if state.torch is None else state.torch)
 
 
 def _numpy() -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from silva.errors import UsageError
 from silva.rollout.config import TaskSelection
-from silva.tree import Task
+from silva.tree import Task, digest
 from silva.tree.formats.errors import FormatError
 from silva.tree.formats.tasks import read_tasks
 
@@ -23,13 +23,13 @@ class ListsTasks(Protocol):
 
 async def choose_tasks(selection: TaskSelection, pools: Mapping[str, ListsTasks]) -> list[tuple[str, Task]]:
     """The tasks of a run, each with the environment (as the run names it) that it is for; environments interleaved, so
-    that progress is fair from the first episode on.
+    that progress is fair from the first episode on. No two have one id.
 
     Raises:
         UsageError: no task is left, an id is unknown, or the task file is malformed (with line and field).
     """
     if selection.file is not None:
-        return _limited(_from_file(selection.file, list(pools)), selection)
+        return kept_apart(_limited(_from_file(selection.file, list(pools)), selection))
     lines: list[list[tuple[str, Task]]] = []
     for name, pool in pools.items():
         ids = [task_id for task_id in selection.ids if _belongs(task_id, name, pools)] if selection.ids else None
@@ -40,7 +40,19 @@ async def choose_tasks(selection: TaskSelection, pools: Mapping[str, ListsTasks]
     unknown = set(selection.ids) - {task.id for line in lines for _, task in line}
     if unknown:
         raise UsageError(f"unknown task {min(unknown)}: see silva envs tasks {next(iter(pools))}")
-    return _interleaved(lines)
+    return kept_apart(_interleaved(lines))
+
+
+def kept_apart(tasks: Iterable[tuple[str, Task]]) -> list[tuple[str, Task]]:
+    """The tasks, no two with one id: trees and trajectories are named after them. The first keeps its id; another that
+    is not the same task is named by its content besides, and its environment knows it by its own id (`Task.given`).
+    What is asked for twice is one task."""
+    known: dict[str, tuple[str, Task]] = {}
+    for env, task in tasks:
+        if known.get(task.id, (env, task)) != (env, task):
+            task = task.renamed(f"{task.id}~{digest(env, task.content)[:8]}")
+        known.setdefault(task.id, (env, task))
+    return list(known.values())
 
 
 def _belongs(task_id: str, env: str, pools: Mapping[str, ListsTasks]) -> bool:

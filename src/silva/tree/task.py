@@ -9,13 +9,17 @@ import msgspec
 from silva.tree.message import Json, Record
 from silva.tree.node import digest
 
+GIVEN = "given id: "
+"""How the tag begins that holds the id by which an environment knows a task, where the run had to call it otherwise."""
+
 
 class Task(Record, frozen=True, kw_only=True, tag_field="kind", tag="task"):
     """One problem of one environment.
 
     `id` is unique across environments and stable across machines (`bfcl/multi_turn_base_3`). `data` is whatever the
     environment's `reset` needs, as plain JSON. `instruction` is for people and search; the environment decides what
-    the agent is shown.
+    the agent is shown. Of two tasks of one run that have one id the second is called by another, and its environment
+    knows it as `given`.
 
     `run_id` is the run that owns it, once it is kept: another run's task of the same id may ask something else. It is
     empty while a task is nobody's yet, and in what older versions kept.
@@ -37,3 +41,16 @@ class Task(Record, frozen=True, kw_only=True, tag_field="kind", tag="task"):
     def content(self) -> str:
         """What the task is, as a digest: the same for the same task in every run."""
         return digest("task", msgspec.msgpack.encode(self.owned_by(""), order="sorted"))
+
+    @property
+    def given(self) -> Task:
+        """The task as its environment knows it."""
+        known = next((tag.removeprefix(GIVEN) for tag in self.tags if tag.startswith(GIVEN)), "")
+        if not known:
+            return self.owned_by("")
+        tags = tuple(tag for tag in self.tags if not tag.startswith(GIVEN))
+        return msgspec.structs.replace(self, id=known, tags=tags, run_id="")
+
+    def renamed(self, id: str) -> Task:
+        """The same task under another id."""
+        return msgspec.structs.replace(self, id=id, tags=(*self.tags, f"{GIVEN}{self.id}"))
