@@ -75,7 +75,7 @@ def test_turns_are_shown_and_lines_are_said(
     lines = "mind the gap\n\n/back 1 look again\n/approve fine\n/good 1\n/to\n/help\n/quit\nnot said\n"
     code, out, err = attached(lake, lines, capsys, monkeypatch)
     assert code == Exit.OK and err == []
-    assert out[0] == "  1 environment: do it<U+001B>[31m", "what a terminal would obey is taken out"
+    assert out[0] == "  1 environment: do it<U+001B>[31m", "what a terminal would obey is shown by its number"
     assert out[1].startswith("  1 0.0 turn 1 policy: look(") and "<script>" in out[1]
     assert out[2:4] == ["  1 0.0 turn 1 environment: a door", "  1 0.0 turn 2 a person takes: open it"]
     assert out[4] == "? turn 2 of e/1 waits for approval (delete): rm all"
