@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from silva.envs import Registry
-from silva.envs.gyms.terminal import harbor
+from silva.envs.gyms.terminal import harbor, software, tools_of_tests
 from silva.envs.gyms.terminal.dockerfile import Refused, recipe
 from silva.envs.gyms.terminal.editor import bounded, numbered, replaced
 from silva.envs.gyms.terminal.environment import OWN, Terminal
 from silva.envs.gyms.terminal.harbor import HarborFile, HarborTask
 from silva.envs.gyms.terminal.places import Places, chosen
+from silva.envs.gyms.terminal.share import share
 from silva.envs.gyms.terminal.tools import TOOLS, checked
 from silva.errors import UsageError
 
@@ -119,8 +120,8 @@ def test_a_dockerfile_of_file_commands_is_understood():
         ("FROM node:20\nWORKDIR /app\n", "line 1: image node:20"),
         ("FROM python:3.11\nFROM python:3.11\nWORKDIR /app\n", "line 2: a second FROM"),
         (
-            "FROM python:3.11\nWORKDIR /app\nRUN apt-get update && apt-get install -y git\n",
-            "line 3: RUN starts apt-get",
+            "FROM python:3.11\nWORKDIR /app\nRUN apt-get update && apt-get install -y no-such-thing-1\n",
+            "lack some: apt-get install no-such-thing-1",
         ),
         ("FROM python:3.11\nWORKDIR /app\nRUN echo a | sudo tee b\n", "RUN starts sudo"),
         ("FROM python:3.11\nWORKDIR /app\nRUN bash -c 'pip install six'\n", "RUN starts pip"),
@@ -146,8 +147,85 @@ def test_tests_that_install_are_refused():
     task = made("FROM python:3.11\nWORKDIR /app\n")
     script = b"#!/bin/bash\ncurl -LsSf https://example.org/install.sh | sh\n"
     task = msgspec.structs.replace(task, tests={"test.sh": HarborFile(content=script)})
-    with pytest.raises(Refused, match=r"tests/test\.sh line 2 installs software"):
+    with pytest.raises(Refused, match=r"tests/test\.sh line 2 downloads something"):
         recipe(task)
+
+
+@pytest.mark.parametrize(
+    ("line", "debian", "python", "rest"),
+    [
+        ("apt-get update && apt-get install -y git=1 curl && rm -rf /var/lib/apt/lists/*", ("git", "curl"), (), ""),
+        ("DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends make", ("make",), (), ""),
+        (
+            "pip3 install --no-cache-dir --break-system-packages pytest==8.4.1 'six>=1.0'",
+            (),
+            ("pytest==8.4.1", "six>=1.0"),
+            "",
+        ),
+        ("python3 -m pip install -i http://x six && mkdir -p a", (), ("six",), "mkdir -p a"),
+        ("apt-get install -y python3-pip && ln -s /usr/bin/python3 /usr/bin/python", (), (), ""),
+        ("echo pipe > x", (), (), "echo pipe > x"),
+    ],
+)
+def test_what_a_line_installs_is_told_from_what_it_does(line, debian, python, rest):
+    found = software.needed(line)
+    assert (found.debian, found.python, found.rest) == (debian, python, rest)
+
+
+@pytest.mark.parametrize("line", ["pip install -r requirements.txt", "npm install -g x", "pip install git+https://x/y"])
+def test_what_cannot_be_installed_as_it_is_asked_for_is_refused_by_name(line):
+    with pytest.raises(Refused, match="line 3: RUN: "):
+        recipe(made(f"FROM python:3.11\nWORKDIR /app\nRUN {line}\n"))
+
+
+def test_what_public_tests_begin_with_is_there_already():
+    script = (
+        "#!/bin/bash\napt-get update\napt-get install -y curl\n"
+        "curl -LsSf https://astral.sh/uv/0.9.5/install.sh | sh\nsource $HOME/.local/bin/env\n"
+        "uvx -p 3.13 -w pytest==8.4.1 -w pytest-json-ctrf==0.3.5 \\\n"
+        "  pytest --ctrf /logs/verifier/ctrf.json /tests/test_outputs.py -rA\n"
+    )
+    task = made("FROM ghcr.io/laude-institute/t-bench/ubuntu-24-04:20250624\nWORKDIR /app\n")
+    task = msgspec.structs.replace(task, tests={"test.sh": HarborFile(content=script.encode())})
+    assert recipe(task).root == "/app"
+    assert tools_of_tests.packages(task) == ("pytest==8.4.1", "pytest-json-ctrf==0.3.5")
+    assert "astral" not in tools_of_tests.told(script) and "uvx -p 3.13" in tools_of_tests.told(script)
+
+
+@pytest.mark.parametrize(
+    ("field", "said"),
+    [
+        ({"environment": {"healthcheck": {"command": "x"}}}, "environment.healthcheck"),
+        ({"verifier": {"environment_mode": "separate"}}, "environment_mode"),
+        ({"environment": {"os": "windows"}}, "environment.os is windows"),
+        ({"hooks": ["x"]}, "hooks"),
+        ({"artifacts": ["/app/x"]}, "artifacts are not collected"),
+        ({"environment": {"gpus": 1}}, "GPU"),
+    ],
+)
+def test_a_setting_that_nothing_here_would_heed_is_refused_by_name(field, said):
+    task = msgspec.structs.replace(made("FROM debian\nWORKDIR /app\n"), document=field)
+    with pytest.raises(Refused, match=f"task.toml: .*{said}"):
+        recipe(task)
+
+
+def test_files_in_several_folders_of_the_image_have_each_a_place():
+    made_of = recipe(made("FROM debian\nWORKDIR /app\nRUN mkdir -p /data/in /srv/www\nCOPY a /home/user/a\n", a="1"))
+    assert made_of.others == ("/data", "/srv/www", "/home/user")
+    places = Places(task="mine", root="/app", folder="/workspace", seen={}, others=made_of.others)
+    assert places.inside("/data/in") == "/home/agent/image/data/in"
+    assert places.text("cat /data/x /app/y /root/z") == "cat /home/agent/image/data/x /workspace/y /home/agent/z"
+    with pytest.raises(Refused, match="/etc/x lies outside"):
+        recipe(made("FROM debian\nWORKDIR /app\nCOPY a /etc/x\n", a="1"))
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "harbor"
+
+
+def test_the_examples_are_all_playable_wherever_their_packages_are():
+    found = share(str(EXAMPLES))
+    assert found.of == 10
+    assert all(task.playable or "apt-get install" in task.reason for task in found.tasks), found
 
 
 def test_paths_of_the_image_are_put_in_the_sandboxs_words():

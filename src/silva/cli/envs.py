@@ -160,6 +160,27 @@ def test_(
         raise typer.Exit(Exit.FAULT)
 
 
+harbor_app = typer.Typer(help="Task folders in Harbor's format.", no_args_is_help=True)
+app.add_typer(harbor_app, name="harbor")
+
+
+@harbor_app.command("check")
+def harbor_check(
+    folder: Annotated[str, typer.Argument(help="A task folder, or a folder of them.")],
+    as_json: AsJson = False,
+) -> None:
+    """Which tasks can be played here without docker, and why the others cannot. Nothing is built or installed."""
+    from silva.envs.gyms.terminal.share import share
+
+    found = share(folder)
+    if as_json:
+        _print_json(msgspec.to_builtins(found))
+        return
+    for task in found.tasks:
+        typer.echo(f"{task.name}  {'playable' if task.playable else task.reason}")
+    typer.echo(f"{found.playable} of {found.of} can be played here")
+
+
 def state(entry: EnvironmentEntry) -> str:
     """Where the entry can run: `installed` (an environment of its own), `here` (this interpreter), `not installed`;
     `lacks packages`: installed, but the machine lacks some of its own."""

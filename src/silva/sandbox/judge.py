@@ -31,6 +31,7 @@ TESTS, LOGS, OURS, SHOWN = "/tests", "/logs", "/run/judge", "/run/shown"
 PLACES = (WORKSPACE, "/home/agent", "/tmp", "/var/tmp")
 _OWN_VARIABLES = {"PYTHONNOUSERSITE": "1", "PYTHONSAFEPATH": "1", "PYTHONDONTWRITEBYTECODE": "1"}
 _READY_SECONDS = 30.0
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 class Judge:
@@ -40,6 +41,8 @@ class Judge:
         self._folder = folder
         self.tests = folder / "tests"
         self.logs = folder / "logs"
+        self.tools = folder / "ours" / "bin"
+        """Commands that the judge finds before all others."""
         self._shown = folder / "shown"
         self.sandbox: NamespaceSandbox
         self._room: Child | None = None
@@ -98,7 +101,10 @@ class Judge:
         user = self.sandbox.outside_user
         if user is not None:
             os.chown(self.logs / ".home", user, user)
-        known = {**_OWN_VARIABLES, "PYTHONPATH": f"{OURS}:{TESTS}", "HOME": f"{LOGS}/.home", **(variables or {})}
+        lent = self.sandbox.spec.variables
+        known = {**_OWN_VARIABLES, "HOME": f"{LOGS}/.home", **(variables or {})}
+        known["PYTHONPATH"] = ":".join(filter(None, (OURS, TESTS, lent.get("PYTHONPATH", ""))))
+        known["PATH"] = f"{OURS}/bin:{lent.get('PATH', _PATH)}"
         runner = ["/usr/bin/python3", "-I", "-S", f"{OURS}/run.py"]
         judge = {"own": [TESTS, LOGS, OURS], "places": list(PLACES), "runner": runner}
         return await self.sandbox.judged(words, seconds, folder, known, judge)
@@ -148,7 +154,7 @@ class Judge:
         variables = {str(name): str(value) for name, value in asked["variables"].items()}
         for name in (*_OWN_VARIABLES, "PYTHONPATH"):
             variables.pop(name, None)
-        variables["HOME"] = "/home/agent"
+        variables |= {"HOME": "/home/agent", "PATH": _PATH, **self.sandbox.spec.variables}
         words = ["/bin/sh", "-c", 'exec "$0" "$@"', path, *rest[1:]]
         room = {"sandbox": self._room.number, "first": self._first}
         return await self.sandbox.start_in(room, words, str(asked["folder"]), variables, fds)

@@ -1,9 +1,10 @@
 """Recipe: what a Dockerfile builds, as far as it can be built without docker.
 
-    Dockerfile ─▶ Recipe: COPY and RUN steps in order, variables, the folder to start in ─▶ World carries it out
+    Dockerfile ─▶ Recipe: COPY and RUN steps in order, packages, variables, where to start ─▶ World carries it out
 
-A stock python, debian or ubuntu image stands for this machine's own tools. What needs more (software to install, other
-images, users, several stages) is refused by name: nothing is left out in silence.
+A stock python, debian or ubuntu image stands for this machine's own tools, also for the packages of Debian that are
+installed here; packages of Python are fetched (`software`). What needs more (other images, users, several stages) is
+refused by name: nothing is left out in silence.
 """
 
 from __future__ import annotations
@@ -15,13 +16,17 @@ from collections.abc import Iterator
 
 import msgspec
 
-from silva.envs.gyms.terminal.harbor import HarborTask, Machine
-from silva.envs.gyms.terminal.risks import risks_of
+from silva.envs.gyms.terminal import software
+from silva.envs.gyms.terminal import tools_of_tests as tools
+from silva.envs.gyms.terminal.harbor import HarborTask, Machine, unknown
 from silva.envs.gyms.terminal.shell_line import programs
 from silva.errors import UsageError
 from silva.tree import Record
 
-STOCK = re.compile(r"(docker\.io/)?(library/)?(python|debian|ubuntu)(:[\w.-]+)?(@sha256:[0-9a-f]{64})?")
+STOCK = re.compile(
+    r"(docker\.io/)?(library/)?(python|debian|ubuntu)(:[\w.-]+)?(@sha256:[0-9a-f]{64})?"
+    r"|ghcr\.io/laude-institute/t-bench/(ubuntu|python)-[\w.-]+(:\w+)?"
+)
 _FILE_COMMANDS = """
 . : [ awk base64 basename bash cat cd chmod cp cut date dirname echo egrep env exit export false find fgrep grep gunzip
 gzip head install ln ls mkdir mktemp mv printf python3 pwd rm rmdir sed seq set sh sleep sort split tail tar tee test
@@ -29,6 +34,8 @@ touch tr true truncate umask uniq unzip wc xargs
 """
 SIMPLE = frozenset(_FILE_COMMANDS.split())
 """Programs that a RUN may start: they make and change files, and are on every machine."""
+_STANDING = ("/root", "/tmp", "/logs", "/tests")
+_SYSTEM = ("usr", "bin", "sbin", "lib", "lib64", "etc", "proc", "dev", "sys", "boot", "run")
 _IGNORED = {"LABEL", "EXPOSE", "CMD", "MAINTAINER", "STOPSIGNAL"}
 
 
@@ -47,12 +54,16 @@ class Step(Record, frozen=True, kw_only=True):
 
 
 class Recipe(Record, frozen=True, kw_only=True):
-    """All steps; `root`: the topmost folder that the task works in; `folder`: the one it starts in."""
+    """All steps; `root`: the topmost folder that the task works in; `folder`: the one it starts in; `others`: more
+    folders of the image that it has files in; `debian`, `python`: the packages it needs."""
 
     steps: tuple[Step, ...] = ()
     root: str = "/workspace"
     folder: str = "/workspace"
     variables: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    others: tuple[str, ...] = ()
+    debian: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
 
 
 def recipe(task: HarborTask) -> Recipe:
@@ -80,7 +91,16 @@ def recipe(task: HarborTask) -> Recipe:
 def _playable(task: HarborTask, machine: Machine, several: bool) -> None:
     """Refuse what no Dockerfile is needed to see."""
     why = ""
-    if several:
+    fields = unknown(task.document)
+    if fields:
+        why = f"task.toml: {', '.join(fields)}: not understood, so that nothing here would heed it"
+    elif (machine.os or "linux") != "linux":
+        why = f"task.toml: environment.os is {machine.os}"
+    elif task.settings().verifier.environment_mode not in (None, "shared"):
+        why = "task.toml: verifier.environment_mode: tests run on the task's own files here (shared)"
+    elif task.document.get("artifacts"):
+        why = "task.toml: artifacts are not collected"
+    elif several:
         why = "task.toml: several steps in one task are not played"
     elif machine.gpus:
         why = "task.toml: it asks for a GPU"
@@ -95,10 +115,7 @@ def _playable(task: HarborTask, machine: Machine, several: bool) -> None:
     elif any("${" in value for value in (*machine.env.values(), *task.settings().verifier.env.values())):
         why = "task.toml: env takes a variable of the caller's; none are given to a sandbox"
     else:
-        text = task.tests["test.sh"].content.decode(errors="replace")
-        for number, line in enumerate(text.splitlines(), 1):
-            if any(risk.kind == "install" for risk in risks_of(line.partition(" #")[0], "/workspace")):
-                why = f"tests/test.sh line {number} installs software ({line.strip()[:60]}), and there is no network"
+        why = tools.unknown(task.tests["test.sh"].content.decode(errors="replace"))
     if why:
         raise Refused(f"task {task.name}: {why}")
 
@@ -112,6 +129,9 @@ class _Reading:
         self._folders: list[str] = []
         self._variables: dict[str, str] = {}
         self._stages = 0
+        self._debian: list[str] = []
+        self._python: list[str] = []
+        self._paths: list[str] = []
 
     def recipe(self, text: str) -> Recipe:
         for line, word, rest in _instructions(text):
@@ -126,9 +146,35 @@ class _Reading:
             self._refuse(1, "there is no FROM")
         if not self._folders:
             self._refuse(1, "there is no WORKDIR: name the folder that the task works in")
-        # The topmost of the folders worked in, where the others lie below it.
-        root = min(self._folders, key=len)
-        return Recipe(steps=tuple(self._steps), root=root, folder=self._folders[-1], variables=self._variables)
+        # The topmost of the folders worked in that the last one lies in.
+        root = min((each for each in self._folders if f"{self._folders[-1]}/".startswith(f"{each}/")), key=len)
+        lacks = software.lacking(tuple(dict.fromkeys(self._debian)))
+        if lacks:
+            self._refuse(
+                1, f"this machine's own tools stand for the image's, and lack some: apt-get install {' '.join(lacks)}"
+            )
+        return Recipe(
+            steps=tuple(self._steps),
+            root=root,
+            folder=self._folders[-1],
+            variables=self._variables,
+            others=self._others(root),
+            debian=tuple(dict.fromkeys(self._debian)),
+            python=tuple(dict.fromkeys(self._python)),
+        )
+
+    def _others(self, root: str) -> tuple[str, ...]:
+        """The folders of the image besides its own that something is put into."""
+        found: dict[str, None] = {}
+        for path in (*self._folders, *self._paths):
+            parts = path.split("/")
+            top = "/".join(parts[: 3 if parts[1] in ("home", "var", "srv", "mnt") else 2])
+            if top in _STANDING or path == root or path.startswith((f"{root}/", "/var/tmp/", "/var/tmp")):
+                continue
+            if parts[1] in _SYSTEM or top in ("/home", "/var", "/"):
+                self._refuse(1, f"{path} lies outside {root}, and is the system's: it needs docker")
+            found[top] = None
+        return tuple(found)
 
     def _from(self, line: int, rest: str) -> None:
         words = [word for word in rest.split() if not word.startswith("--")]
@@ -178,6 +224,7 @@ class _Reading:
             if path != "." and path not in self._task.environment and not self._below(path):
                 self._refuse(line, f"COPY {source}: environment/ has no such file")
         whole = posixpath.normpath(posixpath.join(self._here, target))
+        self._paths.append(whole)
         many = len(sources) > 1 or target.endswith("/") or target == "."
         self._steps.append(
             Step(
@@ -196,11 +243,22 @@ class _Reading:
 
             rest = shlex.join(json.loads(rest))
         rest = re.sub(r"^(--\S+\s+)+", "", rest)
+        try:
+            needs = software.needed(rest)
+        except ValueError as error:
+            self._refuse(line, f"RUN: {error}")
+            return
+        self._debian += needs.debian
+        self._python += needs.python
+        rest = needs.rest
+        if not rest:
+            return
         if "<<" in rest:
             self._refuse(line, "RUN of text in place (<<) is not understood: copy a script")
         for words in programs(rest):
             if words[0] not in SIMPLE:
                 self._refuse(line, f"RUN starts {words[0]}: only simple file commands can be run")
+        self._paths += re.findall(r"(?<![\w./~$*-])/[a-z][\w./-]*", rest)
         self._steps.append(Step(line=line, command=rest, folder=self._here))
 
     @property

@@ -37,11 +37,17 @@ class Verifier(Record, frozen=True, kw_only=True):
     """How the tests are run: seconds they may take, variables they see."""
 
     timeout_sec: float = 600.0
+    user: str | int | None = None
+    environment_mode: str | None = None
     env: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 class Machine(Record, frozen=True, kw_only=True):
     """What the task's machine has; sizes in MiB, None where the task leaves it open."""
+
+    build_timeout_sec: float | None = None
+    allow_internet: bool = True
+    os: str | None = None
 
     docker_image: str | None = None
     workdir: str | None = None
@@ -62,6 +68,33 @@ class Settings(Record, frozen=True, kw_only=True):
     environment: Machine = Machine()
     metadata: Json = msgspec.field(default_factory=dict[str, Any])
     steps: list[Any] = msgspec.field(default_factory=list[Any])
+
+
+_KNOWN: dict[str, frozenset[str] | None] = {
+    # Of a task's own description, and of whoever plays it elsewhere: kept, and nothing here depends on it.
+    "": frozenset(("version", "schema_version", "source", "artifacts", "steps", "multi_step_reward_strategy")),
+    "metadata": None,
+    "task": None,
+    "agent": frozenset(("timeout_sec", "user", "env")),
+    "solution": frozenset(("env",)),
+    "verifier": frozenset(("timeout_sec", "env", "user", "environment_mode")),
+    "environment": frozenset(Machine.__struct_fields__),
+}
+_EMPTY: tuple[Any, ...] = ({}, [], "", None)
+
+
+def unknown(document: Json) -> list[str]:
+    """The fields of a task.toml that say something and are not understood, by their dotted names."""
+    found: list[str] = []
+    for name, value in document.items():
+        if not isinstance(value, dict) or name not in _KNOWN:
+            known = _KNOWN[""] or frozenset()
+            found += [name] if name not in known and value not in _EMPTY else []
+            continue
+        fields = _KNOWN[name]
+        if fields is not None:
+            found += [f"{name}.{field}" for field in value if field not in fields and value[field] not in _EMPTY]
+    return found
 
 
 class HarborTask(Record, frozen=True, kw_only=True):

@@ -12,6 +12,8 @@ import posixpath
 import re
 from pathlib import Path
 
+import msgspec
+
 from silva.envs.gyms.terminal.dockerfile import Recipe, Refused
 from silva.envs.gyms.terminal.harbor import HarborFile
 from silva.sandbox.protocol import WORKSPACE, Sandbox
@@ -28,6 +30,7 @@ class Places(Record, frozen=True, kw_only=True):
         task: its name, for messages.
         root: the folder of the image that the workspace stands for.
         folder: where the task starts, as Silva asks for it.
+        others: more folders of the image that stand somewhere in the home.
         seen: where programs see the workspace, the home and /tmp; those that lie elsewhere than asked for.
     """
 
@@ -35,6 +38,7 @@ class Places(Record, frozen=True, kw_only=True):
     root: str
     folder: str
     seen: dict[str, str]
+    others: tuple[str, ...] = ()
 
     @classmethod
     async def of(cls, task: str, made: Recipe, sandbox: Sandbox) -> Places:
@@ -45,8 +49,14 @@ class Places(Record, frozen=True, kw_only=True):
         """
         said = (await sandbox.exec('printf "%s\\n" "$PWD" "$HOME" "$TMPDIR"', seconds=30)).text.splitlines()
         seen = {asked: real for asked, real in zip((WORKSPACE, HOME, "/tmp"), said, strict=False) if asked != real}
-        places = cls(task=task, root=made.root, folder=WORKSPACE, seen=seen)
-        return cls(task=task, root=made.root, folder=places.inside(made.folder), seen=seen)
+        places = cls(task=task, root=made.root, folder=WORKSPACE, seen=seen, others=made.others)
+        return msgspec.structs.replace(places, folder=places.inside(made.folder))
+
+    @property
+    def standing(self) -> tuple[tuple[str, str], ...]:
+        """Folders of the image, and what stands for each."""
+        more = ((place, f"{HOME}/image{place}") for place in self.others)
+        return (self.root, WORKSPACE), *more, ("/root", HOME), *((each, each) for each in _SCRATCH)
 
     def inside(self, path: str) -> str:
         """A path of the image as Silva asks for it.
@@ -55,7 +65,7 @@ class Places(Record, frozen=True, kw_only=True):
             Refused: it lies where a sandbox cannot be written.
         """
         path = posixpath.normpath(path)
-        for place, stands in ((self.root, WORKSPACE), ("/root", HOME), *((each, each) for each in _SCRATCH)):
+        for place, stands in self.standing:
             if path == place or path.startswith(f"{place}/"):
                 return stands + path[len(place) :]
         raise Refused(
@@ -79,7 +89,7 @@ class Places(Record, frozen=True, kw_only=True):
 
     def text(self, text: str, more: dict[str, str] | None = None) -> str:
         """A text of the task in the sandbox's words; `more`: other places and what stands for them."""
-        words = {self.root: WORKSPACE, "/root": HOME, WORKSPACE: WORKSPACE, HOME: HOME, "/tmp": "/tmp", **(more or {})}
+        words = {WORKSPACE: WORKSPACE, HOME: HOME, **dict(self.standing), **(more or {})}
         words = {place: self.named(stands) for place, stands in words.items()}
         words = {place: stands for place, stands in words.items() if place != stands}
         if not words:

@@ -22,7 +22,8 @@ from typing import Any
 
 import msgspec
 
-from silva.envs.gyms.terminal.harbor import HarborTask, lay_out
+from silva.envs.gyms.terminal import tools_of_tests
+from silva.envs.gyms.terminal.harbor import HarborFile, HarborTask, lay_out
 from silva.envs.gyms.terminal.places import Places
 from silva.errors import SilvaError, UsageError
 from silva.sandbox.judge import Judge
@@ -71,6 +72,9 @@ async def judge(
     taken = instead if isinstance(instead, NamespaceSandbox) else None
     async with await Judge.begin(backend, spec, at=checkpoint, instead=taken, imports=imports) as judging:
         tests = {path: places.file(file) for path, file in task.tests.items()}
+        script = tests["test.sh"]
+        tests["test.sh"] = HarborFile(content=tools_of_tests.told(script.content.decode(errors="replace")).encode())
+        await asyncio.to_thread(tools_of_tests.laid_out, judging.tools)
         await asyncio.to_thread(lay_out, tests, judging.tests)
         done = await judging.run(
             ["/bin/bash", "--noprofile", "--norc", "/tests/test.sh"],

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shlex
 import tempfile
 from pathlib import Path
 
 import msgspec
 
-from silva.envs.gyms.terminal import verdict
+from silva.envs.gyms.terminal import software, tools_of_tests, verdict
 from silva.envs.gyms.terminal.dockerfile import Recipe, Refused, recipe
 from silva.envs.gyms.terminal.harbor import HarborFile, HarborTask, lay_out
 from silva.envs.gyms.terminal.places import Places, chosen, relative
@@ -29,6 +30,7 @@ from silva.sandbox.sharing import away
 from silva.tree import Record
 
 _BUILD_SECONDS = 120.0
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 VERSION = 1
 
 
@@ -68,7 +70,7 @@ class World:
             Refused: it cannot be made without docker, or a step of it fails.
         """
         made = recipe(task)
-        sandbox = await backend.create(_spec(task, made, processes))
+        sandbox = await backend.create(await asyncio.to_thread(_spec, task, made, processes))
         try:
             world = cls(backend, sandbox, task, made, await Places.of(task.name, made, sandbox))
             await world._carry_out()
@@ -85,7 +87,7 @@ class World:
             StoreError: the checkpoint is gone or damaged.
         """
         made = recipe(task)
-        sandbox = await backend.create(_spec(task, made, processes), at=checkpoint)
+        sandbox = await backend.create(await asyncio.to_thread(_spec, task, made, processes), at=checkpoint)
         try:
             world = cls(backend, sandbox, task, made, await Places.of(task.name, made, sandbox))
         except BaseException:
@@ -153,14 +155,15 @@ class World:
         self._judged = []
 
     async def _carry_out(self) -> None:
-        await self._command(0, f'mkdir -p "{self.places.named(self.places.folder)}"', "/workspace")
+        folders = [self.places.folder, *(stands for _, stands in self.places.standing)]
+        await self._command(0, f"mkdir -p {shlex.join(map(self.places.named, folders))}", "/workspace")
         for step in self.recipe.steps:
             if step.command:
                 folder = self.places.inside(step.folder) if step.folder != "/" else "/workspace"
                 await self._command(step.line, self.places.text(step.command), folder)
                 continue
             files = chosen(self.task.environment, step.sources, step.target)
-            for root, stands in ((self.places.root, "/workspace"), ("/root", "/home/agent"), ("/tmp", "/tmp")):
+            for root, stands in self.places.standing:
                 below = {path: file for path, file in files.items() if path.startswith(f"{root}/")}
                 files = {path: file for path, file in files.items() if path not in below}
                 if below:
@@ -174,7 +177,8 @@ class World:
             await self.sandbox.put(Path(scratch), folder)
 
     async def _command(self, line: int, command: str, folder: str) -> None:
-        done = await self.sandbox.exec(command, seconds=_BUILD_SECONDS, folder=folder)
+        seconds = self.task.settings().environment.build_timeout_sec or _BUILD_SECONDS
+        done = await self.sandbox.exec(command, seconds=seconds, folder=folder)
         if not done.ok:
             said = done.stderr.decode(errors="replace").strip().splitlines()
             why = done.reason or (said[-1] if said else f"exit code {done.code}")
@@ -237,7 +241,12 @@ def _let_go(backend: Backend, checkpoint: str, resting: set[str]) -> None:
 
 
 def _spec(task: HarborTask, made: Recipe, processes: bool) -> Spec:
-    return Spec(limits=_limits(task), variables=made.variables, processes=processes)
+    packages = software.fetched((*made.python, *tools_of_tests.packages(task)), task.name)
+    variables = dict(made.variables)
+    if packages is None:
+        return Spec(limits=_limits(task), variables=variables, processes=processes)
+    variables |= {"PYTHONPATH": software.PLACE, "PATH": f"{PATH}:{software.PLACE}/bin"}
+    return Spec(limits=_limits(task), variables=variables, processes=processes, mounts={packages: software.PLACE})
 
 
 def _limits(task: HarborTask) -> Limits:

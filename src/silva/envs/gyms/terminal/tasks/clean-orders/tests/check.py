@@ -24,7 +24,7 @@ West,200.50
 """
 for name, wanted in (("clean.csv", CLEAN), ("totals.csv", TOTALS)):
     try:
-        lines = Path("/app", name).read_text().splitlines()
+        lines = [line.rstrip() for line in Path("/app", name).read_text().strip().splitlines()]
     except OSError as error:
         sys.exit(f"{name}: {error}")
     if lines != wanted.splitlines():

@@ -14,7 +14,7 @@ try:
     told = Path("/app/fingerprint.txt").read_text().split()
 except OSError as error:
     sys.exit(f"fingerprint.txt: {error}")
-if told[:1] != [FINGERPRINT]:
+if [word.lower() for word in told[:1]] != [FINGERPRINT]:
     sys.exit(f"fingerprint.txt holds {told}")
 done = subprocess.run(["/app/scripts/deploy.sh"], capture_output=True, text=True, timeout=20)
 if done.returncode or FINGERPRINT[:12] not in done.stdout:

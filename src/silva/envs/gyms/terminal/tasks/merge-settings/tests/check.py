@@ -25,5 +25,12 @@ try:
     merged = Path("/app/merged.conf").read_text()
 except OSError as error:
     sys.exit(f"merged.conf: {error}")
-if merged.strip().splitlines() != WANTED.splitlines():
+
+
+def meant(text):
+    """Each line by its words: how much space stands between them says nothing."""
+    return [" ".join(line.replace("=", " = ", line.lstrip()[:1] != "#").split()) for line in text.strip().splitlines()]
+
+
+if meant(merged) != meant(WANTED):
     sys.exit(f"merged.conf holds:\n{merged}")

@@ -9,5 +9,7 @@ try:
     lines = Path("/app/service.conf").read_text().strip().splitlines()
 except OSError as error:
     sys.exit(f"service.conf: {error}")
-if lines != WANTED:
+if [[part.strip() for part in line.split("=", 1)] for line in lines if line.strip()] != [
+    line.split(" = ") for line in WANTED
+]:
     sys.exit(f"service.conf holds {lines}")

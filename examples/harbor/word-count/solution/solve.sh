@@ -1,0 +1,3 @@
+#!/bin/bash
+set -e
+echo 'import sys; print(len(sys.stdin.read().split()))' > /app/count.py

@@ -1,0 +1,176 @@
+"""Software that a Dockerfile installs: what of it this machine has, and what is fetched once and lent to sandboxes.
+
+    RUN apt-get install a && pip install b && mkdir c ─▶ Needed(debian a, python b), and what is left to run: mkdir c
+    debian packages: this machine's own must do        python packages: wheels, kept by their names' digest, /opt/python
+
+Wheels alone are taken: to unpack one runs nothing of it. They come by pip with this machine's own configuration, once;
+after that no network is needed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from silva.envs.home import home
+from silva.errors import MissingError
+from silva.tree import Record
+
+PLACE = "/opt/python"
+"""Where a sandbox finds its Python packages."""
+INTERPRETER = "/usr/bin/python3"
+_SECONDS = 900.0
+_VALUED = {"-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--timeout", "--retries", "--target", "-t"}
+_QUIET = {"update", "clean", "autoclean", "autoremove", "upgrade"}
+_NAME = re.compile(r"[A-Za-z0-9][\w.+-]*(\[[\w,.-]+\])?((==|>=|<=|~=|!=|<|>)[\w.*+!,<>=~-]+)?")
+_OURS = {"python", "python3", "python3-pip", "python3-venv", "python3-full", "python3-dev", "python-is-python3", "pip"}
+
+
+class Needed(Record, frozen=True, kw_only=True):
+    """What a line needs, and the line without that."""
+
+    debian: tuple[str, ...] = ()
+    python: tuple[str, ...] = ()
+    rest: str = ""
+
+
+def needed(line: str) -> Needed:
+    """Take the installing out of a shell line.
+
+    Raises:
+        ValueError: it installs in a way that is not understood; the message says which.
+    """
+    if not re.search(r"\b(apt-get|apt|pip3?|uv|npm|conda)\b", line):
+        return Needed(rest=line)
+    debian: list[str] = []
+    python: list[str] = []
+    left: list[str] = []
+    for piece in re.split(r"\s*(?:&&|;)\s*", line.strip()):
+        words = [word for word in shlex.split(piece) if not re.fullmatch(r"[A-Z_]+=\S*", word)]
+        if not words:
+            continue
+        if words[0] in ("apt-get", "apt"):
+            debian += _apt(words[1:])
+        elif (pip := _pip(words)) is not None:
+            python += pip
+        elif words[:2] == ["rm", "-rf"] and all(
+            word.startswith(("/var/lib/apt", "/root/.cache")) for word in words[2:]
+        ):
+            continue
+        elif words[:2] == ["ln", "-s"] or words[:2] == ["ln", "-sf"]:
+            if not words[-1].startswith(("/usr/bin/python", "/usr/local/bin/python", "/usr/bin/pip")):
+                left.append(piece)
+        elif words[0] in ("npm", "conda"):
+            raise ValueError(
+                f"{words[0]} {' '.join(words[1:3])}: packages of Debian and wheels of Python alone are installed"
+            )
+        else:
+            left.append(piece)
+    return Needed(debian=tuple(debian), python=tuple(python), rest=" && ".join(left))
+
+
+def _apt(words: list[str]) -> list[str]:
+    plain = [word for word in words if not word.startswith("-")]
+    if not plain or plain[0] in _QUIET:
+        return []
+    if plain[0] != "install":
+        raise ValueError(f"apt-get {plain[0]} is not understood")
+    return [word.partition("=")[0].partition(":")[0] for word in plain[1:] if word not in _OURS]
+
+
+def _pip(words: list[str]) -> list[str] | None:
+    if words[0] in ("python", "python3") and words[1:3] == ["-m", "pip"]:
+        words = words[2:]
+    if words[:2] == ["uv", "pip"]:
+        words = words[1:]
+    if words[0] not in ("pip", "pip3"):
+        return None
+    found: list[str] = []
+    skip = False
+    if "install" not in words[:3]:
+        return []  # of its cache and configuration, which nobody has
+    for word in words[words.index("install") + 1 :]:
+        if skip:
+            skip = False
+        elif word in ("-r", "--requirement", "-e", "--editable", "-c"):
+            raise ValueError(f"pip install {word}: name the packages")
+        elif word in _VALUED:
+            skip = True
+        elif not word.startswith("-"):
+            if not _NAME.fullmatch(word):
+                raise ValueError(f"pip install {word}: give a package's name")
+            if word.lower() not in ("pip", "setuptools", "wheel"):
+                found.append(word)
+    return found
+
+
+def lacking(packages: tuple[str, ...]) -> list[str]:
+    """Which of Debian's packages this machine has not."""
+    if not packages or shutil.which("dpkg-query") is None:
+        return list(packages)
+    done = subprocess.run(
+        ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Abbrev}\n", *packages],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    here = {line.split()[0] for line in done.stdout.splitlines() if line.split()[1:2] == ["ii"]}
+    return [package for package in packages if package not in here]
+
+
+def fetched(packages: tuple[str, ...], name: str) -> Path | None:
+    """The folder of these packages of Python, fetched where nobody has yet; None for none. Blocks.
+
+    Raises:
+        MissingError: they cannot be had; the line names the task.
+    """
+    pinned = {re.split(r"\W", each)[0].lower() for each in packages if not re.fullmatch(r"[\w.-]+", each)}
+    wanted = sorted({each for each in packages if each.lower() not in pinned})
+    if not wanted:
+        return None
+    version = subprocess.run(
+        [INTERPRETER, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    known = hashlib.blake2b("\n".join([version, *wanted]).encode(), digest_size=12).hexdigest()
+    place = home() / "packages" / known
+    if place.is_dir():
+        return place
+    new = place.with_name(f"{known}-{secrets.token_hex(3)}")
+    new.mkdir(parents=True)
+    words = [_with_pip(name), "-m", "pip", "install", "--quiet", "--no-input", "--only-binary=:all:", "--no-compile"]
+    words += ["--python-version", version, "--target", str(new), *wanted]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired as error:
+        shutil.rmtree(new, ignore_errors=True)
+        raise MissingError(f"task {name}: pip did not end within {_SECONDS:g} s") from error
+    if done.returncode:
+        shutil.rmtree(new, ignore_errors=True)
+        why = next((line for line in done.stderr.splitlines() if line.startswith("ERROR")), done.stderr.strip()[-300:])
+        raise MissingError(f"task {name}: {', '.join(wanted)} cannot be installed: {why.removeprefix('ERROR: ')}")
+    (new / "packages.txt").write_text("\n".join(wanted) + "\n")
+    if not place.exists():
+        new.rename(place)
+    else:
+        shutil.rmtree(new, ignore_errors=True)
+    return place
+
+
+def _with_pip(name: str) -> str:
+    """A Python that has pip: this one, the one behind it, or the system's. Raises MissingError."""
+    behind = Path(sys.base_prefix, "bin", "python3")
+    for interpreter in (sys.executable, str(behind), INTERPRETER):
+        if Path(interpreter).exists():
+            done = subprocess.run([interpreter, "-c", "import pip"], capture_output=True, check=False)
+            if done.returncode == 0:
+                return interpreter
+    raise MissingError(f"task {name} needs packages of Python, and no Python here has pip: apt-get install python3-pip")
