@@ -157,6 +157,10 @@ def fetched(packages: tuple[str, ...], name: str) -> Path | None:
         shutil.rmtree(new, ignore_errors=True)
         why = next((line for line in done.stderr.splitlines() if line.startswith("ERROR")), done.stderr.strip()[-300:])
         raise MissingError(f"task {name}: {', '.join(wanted)} cannot be installed: {why.removeprefix('ERROR: ')}")
+    for script in new.glob("bin/*"):  # they name the Python that pip ran on
+        first, _, rest = script.read_bytes().partition(b"\n")
+        if first.startswith(b"#!") and b"python" in first:
+            script.write_bytes(f"#!{INTERPRETER}\n".encode() + rest)
     (new / "packages.txt").write_text("\n".join(wanted) + "\n")
     if not place.exists():
         new.rename(place)

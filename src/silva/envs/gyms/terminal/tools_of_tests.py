@@ -22,6 +22,7 @@ _BRINGS_UV = re.compile(
 _WITH = ("-w", "--with")
 _VALUED = ("-p", "--python", "--index-url", "--from", *_WITH)
 _NOTHING = "#!/bin/sh\nexit 0\n"
+_PYTEST = '#!/bin/sh\nexec /usr/bin/python3 -m pytest -p no:cacheprovider "$@"\n'
 _RUNS = """#!/bin/sh
 # uvx and uv run: what follows the options, by this machine's Python and the packages that were fetched before
 [ "$1" = run ] && shift
@@ -79,6 +80,7 @@ def laid_out(folder: Path) -> None:
     """Write the commands into a folder that tests find first. Raises OSError."""
     folder.mkdir(exist_ok=True)
     texts = dict.fromkeys(("apt-get", "apt", "pip", "pip3"), _NOTHING) | dict.fromkeys(("uv", "uvx"), _RUNS)
+    texts |= {"pytest": _PYTEST, "py.test": _PYTEST}
     for name, text in texts.items():
         (folder / name).write_text(text)
         (folder / name).chmod(0o755)
