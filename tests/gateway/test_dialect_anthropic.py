@@ -12,6 +12,8 @@ from silva.models.anthropic.marks import TOOL_ERROR, redacted
 from silva.models.gateway.dialects import Anthropic, Malformed
 from silva.tree import ImagePart, Message, TextPart, ThinkingPart, ToolCall, assistant, user
 
+MARK = {"cache_control": {"type": "ephemeral"}}
+
 
 def test_anthropic_blocks() -> None:
     asked = anthropic(
@@ -32,7 +34,7 @@ def test_anthropic_blocks() -> None:
         ],
     )  # fmt: skip
     assert asked.messages == (
-        Message(role="system", parts=(TextPart(text="a"), TextPart(text="b"))),
+        Message(role="system", parts=(TextPart(text="a", extra=MARK), TextPart(text="b"))),
         user("look", PICTURE),
         Message(
             role="assistant",
@@ -76,7 +78,7 @@ def test_anthropic_tool_choice(choice: str, expected: str) -> None:
     assert asked.sampling.tool_choice == expected and asked.sampling.extra == {}
 
 
-def test_anthropic_fields_of_the_house_are_accepted_and_others_passed_on() -> None:
+def test_anthropic_fields_of_the_house_are_passed_on_as_others_are() -> None:
     asked = anthropic(
         thinking={"type": "enabled", "budget_tokens": 5, "display": "omitted"},
         service_tier="auto",
@@ -88,7 +90,8 @@ def test_anthropic_fields_of_the_house_are_accepted_and_others_passed_on() -> No
         min_p=0.1,
     )
     thinking = {"type": "enabled", "budget_tokens": 5, "display": "omitted"}
-    assert asked.sampling.extra == {"thinking": thinking, "min_p": 0.1}
+    house = {"service_tier": "auto", "context_management": {"edits": []}, "betas": ["x"], "container": None}
+    assert asked.sampling.extra == {"thinking": thinking, "min_p": 0.1} | house
     assert (asked.sampling.stop, asked.sampling.top_k) == (("a",), 5)
 
 
@@ -113,9 +116,9 @@ USE = {"type": "tool_use", "id": "s", "name": "f"}
             "'document'",
         ),
         (
-            {"messages": [{"role": "assistant", "content": [{"type": "server_tool_use", "id": "s"}]}]},
+            {"messages": [{"role": "assistant", "content": [{"type": "sound", "id": "s"}]}]},
             "messages[0].content[0].type",
-            "'server_tool_use'",
+            "'sound'",
         ),
         (
             {"messages": [{"role": "assistant", "content": [USE | {"input": []}]}]},

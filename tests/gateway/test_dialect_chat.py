@@ -40,7 +40,9 @@ def test_chat_content_is_text_or_parts() -> None:
     assert asked.messages == (user("a", PICTURE),)
     assert asked.images == {PICTURE.hash: ("image/png", PIXEL)}
     refused = {"role": "assistant", "content": [{"type": "refusal", "refusal": "no"}]}
-    assert said(refused, {"role": "assistant", "content": None, "refusal": "no"}) == (assistant("no"), assistant("no"))
+    part, whole = said(refused, {"role": "assistant", "content": None, "refusal": "no"})
+    assert part == Message(role="assistant", parts=(TextPart(text="no", extra={"type": "refusal"}),))
+    assert whole == Message(role="assistant", parts=(TextPart(text="no"),), extra={"refusal": None})
 
 
 def test_chat_calls_pass_through_raw() -> None:
@@ -80,6 +82,9 @@ def test_chat_bounds_stops_and_fields_nobody_knows() -> None:
         "top_logprobs": 2,
         "response_format": {"type": "json_object"},
         "min_p": 0.1,
+        "metadata": {"a": "b"},
+        "store": True,
+        "user": "u",
         "chat_template_kwargs": {"enable_thinking": False},
         "unknown": None,
     }

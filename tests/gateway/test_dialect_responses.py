@@ -68,7 +68,9 @@ def test_responses_fields_are_said_as_the_chat_api_says_them() -> None:
         min_p=0.1,
     )
     assert asked.sampling.max_tokens == 7 and asked.sampling.logprobs and asked.wants_logprobs
+    assert asked.left_out == ("client_metadata",)
     assert asked.sampling.extra == {
+        "prompt_cache_key": "k",
         "parallel_tool_calls": False,
         "reasoning_effort": "low",
         "top_logprobs": 3,

@@ -7,6 +7,9 @@
 A conversation of n turns is sent n times, each time with all that came before; so a session keeps the JSON of its
 messages, and a call that goes on from them writes only what was added. Records are immutable and compare by value.
 Whoever knows that a session has ended says so (`forget`): what is kept of it holds its messages as well.
+
+What was said beyond what Silva reads is written again where it was said in this API; a conversation that came by it
+keeps its thinking too, and its parts apart. Of what was said in another API, `detail` and `strict` have words here.
 """
 
 from __future__ import annotations
@@ -16,11 +19,15 @@ from typing import Any
 
 import msgspec
 
+from silva.models.carried import merged
 from silva.models.endpoint import Endpoint
 from silva.models.held import Held
 from silva.models.model import Request, Sampling
 from silva.models.wire import WireError
-from silva.tree import ImagePart, Json, Message, Part, TextPart, Tool
+from silva.tree import ImagePart, Json, Message, OtherPart, Part, TextPart, ThinkingPart, Tool, ToolCall
+
+CHAT = "chat"
+"""This API's name where a request says in whose words it is."""
 
 MOST_KEPT = 64 << 20
 """Bytes of JSON that are kept: a thousand conversations of 64 kB each. The longest unused are let go first."""
@@ -40,10 +47,10 @@ class Bodies:
 
     def __init__(self, endpoint: Endpoint, held: Held | None = None) -> None:
         self._endpoint = endpoint
-        self._said: dict[str, tuple[tuple[Message, ...], bytes]] = {}
+        self._said: dict[str, tuple[tuple[Message, ...], bytes, str]] = {}
         self._kept = 0
         self._held = held or Held()
-        self._tools: tuple[tuple[Tool, ...], msgspec.Raw] | None = None
+        self._tools: tuple[tuple[Tool, ...], bool, msgspec.Raw] | None = None
 
     def write(self, request: Request, *, stream: bool = False) -> bytes:
         """The JSON body of a chat completion.
@@ -54,7 +61,7 @@ class Bodies:
         endpoint, sampling = self._endpoint, request.sampling
         body: Json = {"model": endpoint.model}
         if request.tools:
-            body["tools"] = self._written_tools(request.tools)
+            body["tools"] = self._written_tools(request.tools, request.dialect in ("", CHAT))
             if sampling.tool_choice is not None:
                 body["tool_choice"] = _tool_choice(sampling.tool_choice)
         _set_sampling(body, sampling, endpoint.max_tokens_field)
@@ -81,23 +88,23 @@ class Bodies:
 
     def _messages(self, request: Request) -> bytes:
         """The conversation's messages as JSON, without the brackets around them."""
-        said, before = self._taken(request.session)
+        said, before, dialect = self._taken(request.session)
         messages = request.messages
-        if messages[: len(said)] != said:
+        if dialect != request.dialect or messages[: len(said)] != said:
             said, before = (), b""
-        send_thinking = self._endpoint.send_thinking
-        added = [_encode(_message(message, request.images, send_thinking)) for message in messages[len(said) :]]
+        write = _Writer(request.images, self._endpoint.send_thinking, request.dialect).message
+        added = [_encode(write(message)) for message in messages[len(said) :]]
         written = b",".join((before, *added) if before else added)
         if request.session and len(written) <= LONGEST_KEPT:
-            self._said[request.session] = (messages, written)
+            self._said[request.session] = (messages, written, request.dialect)
             self._count(len(written))
             while self._kept > MOST_KEPT:
                 self._taken(next(iter(self._said)))
         return written
 
-    def _taken(self, session: str) -> tuple[tuple[Message, ...], bytes]:
+    def _taken(self, session: str) -> tuple[tuple[Message, ...], bytes, str]:
         """What is kept of a session, which is kept no more."""
-        taken = self._said.pop(session, ((), b""))
+        taken = self._said.pop(session, ((), b"", ""))
         self._count(-len(taken[1]))
         return taken
 
@@ -105,10 +112,10 @@ class Bodies:
         self._kept += size
         self._held.bytes += size
 
-    def _written_tools(self, tools: tuple[Tool, ...]) -> msgspec.Raw:
-        if self._tools is None or self._tools[0] is not tools:
-            self._tools = (tools, msgspec.Raw(_encode([_tool(tool) for tool in tools])))
-        return self._tools[1]
+    def _written_tools(self, tools: tuple[Tool, ...], ours: bool) -> msgspec.Raw:
+        if self._tools is None or self._tools[0] is not tools or self._tools[1] != ours:
+            self._tools = (tools, ours, msgspec.Raw(_encode([_tool(tool, ours) for tool in tools])))
+        return self._tools[2]
 
 
 def _set_sampling(body: Json, sampling: Sampling, max_tokens_field: str) -> None:
@@ -132,43 +139,81 @@ def _tool_choice(choice: str) -> Any:
     return choice if choice in ("auto", "none", "required") else {"type": "function", "function": {"name": choice}}
 
 
-def _tool(tool: Tool) -> Json:
+def _tool(tool: Tool, ours: bool) -> Json:
     parameters = tool.parameters or {"type": "object", "properties": {}}
     function = {"name": tool.name, "description": tool.description, "parameters": parameters}
-    return {"type": "function", "function": function}
+    if tool.strict is not None:
+        function["strict"] = tool.strict
+    return merged({"type": "function", "function": function}, tool.extra if ours else None)
 
 
-def _message(message: Message, images: dict[str, bytes], send_thinking: bool) -> Json:
-    body: Json = {"role": message.role, "content": _content(message.parts, images)}
-    if message.tool_calls:
-        body["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
-            for call in message.tool_calls
-        ]
-        if not body["content"]:
-            body["content"] = None
-    if message.tool_call_id is not None:
-        body["tool_call_id"] = message.tool_call_id
-    if message.name is not None:
-        body["name"] = message.name
-    if send_thinking and message.thinking:
-        body["reasoning_content"] = message.thinking
-    return body
+class _Writer:
+    """Writes messages: `dialect` says in whose words their extras are, `thinks` whether earlier thinking is sent."""
 
+    def __init__(self, images: dict[str, bytes], thinks: bool, dialect: str) -> None:
+        self._images = images
+        self._ours = dialect in ("", CHAT)
+        self._apart = dialect == CHAT
+        self._thinks = thinks or self._apart
 
-def _content(parts: tuple[Part, ...], images: dict[str, bytes]) -> str | list[Json]:
-    if len(parts) == 1 and isinstance(parts[0], TextPart):
-        return parts[0].text
-    if not any(isinstance(part, ImagePart) for part in parts):
-        return "\n".join(part.text for part in parts if isinstance(part, TextPart))
-    content: list[Json] = []
-    for part in parts:
+    def message(self, message: Message) -> Json:
+        """The JSON of a message."""
+        extra = message.extra if self._ours else None
+        body: Json = {"role": message.role, "content": self._content(message.parts)}
+        if extra and "refusal" in extra and extra["refusal"] is None:
+            body |= {"content": None, "refusal": message.text}
+        if message.tool_calls:
+            body["tool_calls"] = [self._call(call) for call in message.tool_calls]
+            if not body["content"]:
+                body["content"] = None
+        if message.tool_call_id is not None:
+            body["tool_call_id"] = message.tool_call_id
+        if message.name is not None:
+            body["name"] = message.name
+        if self._thinks and (thinking := self._thinking(message.parts)):
+            by_other_name = bool(extra) and "reasoning" in extra and extra["reasoning"] is None
+            body["reasoning" if by_other_name else "reasoning_content"] = thinking
+        return merged(body, extra)
+
+    def _call(self, call: ToolCall) -> Json:
+        written: Json = {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
+        return merged(written, call.extra if self._ours else None)
+
+    def _thinking(self, parts: tuple[Part, ...]) -> str:
+        """The thinking that is no part of the content."""
+        return "\n".join(part.text for part in parts if isinstance(part, ThinkingPart) and not self._in_list(part))
+
+    def _in_list(self, part: Part) -> bool:
+        """Whether a part that is not text stands in the list of the content."""
+        if isinstance(part, ThinkingPart):
+            return self._ours and bool(part.extra) and part.extra.get("type") == "thinking"
+        return isinstance(part, ImagePart) or (isinstance(part, OtherPart) and self._ours)
+
+    def _content(self, parts: tuple[Part, ...]) -> str | list[Json]:
+        texts = [part for part in parts if isinstance(part, TextPart)]
+        says_more = self._ours and any(part.extra for part in texts)
+        if not says_more and not any(map(self._in_list, parts)) and not (self._apart and len(texts) > 1):
+            return "\n".join(part.text for part in texts)
+        return [self._part(part) for part in parts if isinstance(part, TextPart) or self._in_list(part)]
+
+    def _part(self, part: Part) -> Json:
+        if isinstance(part, OtherPart):
+            return part.written
+        extra = part.extra if self._ours else None
+        if isinstance(part, ThinkingPart):
+            return merged({"type": "thinking", "thinking": [{"type": "text", "text": part.text}]}, extra)
         if isinstance(part, TextPart):
-            content.append({"type": "text", "text": part.text})
-        elif isinstance(part, ImagePart):
-            data = images.get(part.hash)
-            if data is None:
-                raise WireError(f"image {part.hash[:12]} is in the conversation but its bytes are not in the request")
-            url = f"data:{part.media_type};base64,{base64.b64encode(data).decode()}"
-            content.append({"type": "image_url", "image_url": {"url": url}})
-    return content
+            if extra and extra.get("type") == "refusal":
+                return merged({"type": "refusal", "refusal": part.text}, extra)
+            return merged({"type": "text", "text": part.text}, extra)
+        data = self._images.get(part.hash)
+        if data is None:
+            raise WireError(f"image {part.hash[:12]} is in the conversation but its bytes are not in the request")
+        address: Json = {"url": f"data:{part.media_type};base64,{base64.b64encode(data).decode()}"}
+        if part.detail is not None:
+            address["detail"] = part.detail
+        return merged({"type": "image_url", "image_url": address}, extra)

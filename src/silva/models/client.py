@@ -92,7 +92,7 @@ class Client(Caller):
             ModelError: no reply could be had; see its kind.
         """
         body = self._body(request, stream=False)
-        headers = self._headers_of(request.session)
+        headers = self._asking(request)
         started = time.perf_counter()
         tried = 0
         while True:
@@ -124,7 +124,7 @@ class Client(Caller):
             ModelError: no reply could be had, or it broke off half-way.
         """
         body = self._body(request, stream=True)
-        headers = self._headers_of(request.session)
+        headers = self._asking(request)
         started = time.perf_counter()
         tried = 0
         while True:
@@ -199,6 +199,10 @@ class Client(Caller):
         if self._plain is not None:
             return await self._plain.post(body, headers)
         return await self._session().post(self._url, data=body, headers=headers, allow_redirects=False)
+
+    def _asking(self, request: Request) -> dict[str, str]:
+        """The headers of a call."""
+        return self._headers_of(request.session)
 
     def _assembly(self) -> Assembly:
         """What puts the pieces of a stream together."""

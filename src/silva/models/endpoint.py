@@ -10,15 +10,20 @@ import msgspec
 from silva.errors import UsageError
 from silva.tree import Record
 
+CACHE_WRITE = 1.25
+"""What a token written to a provider's cache costs beside a plain one, where no price says otherwise: Anthropic's rate
+for five minutes. Providers that charge nothing for it do not count such tokens apart."""
+
 
 class Endpoint(Record, frozen=True, kw_only=True):
     """One OpenAI-compatible endpoint.
 
     `url` is the base that `/chat/completions` is appended to (`http://127.0.0.1:8000/v1`). The key is read from the
-    environment variable `api_key_env` and never stored. Prices are US dollars per million tokens; None for the cached
-    price means the full input price. `token_ids` asks for the exact ids (vLLM's `return_token_ids`; servers that do not
-    know the field may refuse it). `max_tokens_field` is what the server calls the reply's bound. `send_thinking`
-    returns earlier reasoning to the server. `extra` is merged into every request's JSON.
+    environment variable `api_key_env` and never stored. Prices are US dollars per million tokens; None for the price
+    of tokens read from the provider's cache means the full input price, of those written to it `CACHE_WRITE` times
+    that. `token_ids` asks for the exact ids (vLLM's `return_token_ids`; servers that do not know the field may refuse
+    it). `max_tokens_field` is what the server calls the reply's bound. `send_thinking` returns earlier reasoning to the
+    server. `extra` is merged into every request's JSON.
     """
 
     url: str
@@ -28,6 +33,7 @@ class Endpoint(Record, frozen=True, kw_only=True):
     input_price: float = 0.0
     output_price: float = 0.0
     cached_price: float | None = None
+    written_price: float | None = None
     token_ids: bool = False
     max_tokens_field: str = "max_tokens"
     send_thinking: bool = False
@@ -63,8 +69,10 @@ class Endpoint(Record, frozen=True, kw_only=True):
         """The api key from the environment, or None where the variable is unset or empty."""
         return (os.environ.get(self.api_key_env) or None) if self.api_key_env else None
 
-    def usd(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int) -> float:
-        """What a call cost in US dollars."""
+    def usd(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int, written_tokens: int = 0) -> float:
+        """What a call cost in US dollars; of its prompt's tokens some were read from a cache, others written to it."""
         cached_price = self.input_price if self.cached_price is None else self.cached_price
-        fresh = max(prompt_tokens - cached_tokens, 0)
-        return (fresh * self.input_price + cached_tokens * cached_price + completion_tokens * self.output_price) / 1e6
+        written_price = CACHE_WRITE * self.input_price if self.written_price is None else self.written_price
+        fresh = max(prompt_tokens - cached_tokens - written_tokens, 0)
+        prompt = fresh * self.input_price + cached_tokens * cached_price + written_tokens * written_price
+        return (prompt + completion_tokens * self.output_price) / 1e6

@@ -31,7 +31,9 @@ class Sampling(Record, frozen=True, kw_only=True):
 
 class Request(Record, frozen=True, kw_only=True):
     """One completion to make. `images` maps content hash to bytes for the image parts; `deadline` is in seconds from
-    now, over all retries. `session` groups the calls of one trajectory (for affinity and for scripted replies)."""
+    now, over all retries. `session` groups the calls of one trajectory (for affinity and for scripted replies).
+    `dialect` names the API whose words the extras of its messages and tools are ("" for that of the model asked: they
+    are of its own earlier replies), `headers` go with it where the model is asked by that API."""
 
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
@@ -39,12 +41,16 @@ class Request(Record, frozen=True, kw_only=True):
     deadline: float = 120.0
     session: str = ""
     images: dict[str, bytes] = msgspec.field(default_factory=dict[str, bytes])
+    dialect: str = ""
+    headers: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
 class Completion(Record, frozen=True, kw_only=True):
     """One reply. `tokens` are the sampled ids and logprobs where the backend gives them; `logprobs` the
     log-probabilities even where it gives no ids; `seconds` is wall time of the attempt that succeeded, `attempts` how
-    many were made. `attributes` go to the node: what else is known of how the reply was made."""
+    many were made. `attributes` go to the node: what else is known of how the reply was made. `extra` is what the
+    server said around the message and nobody here reads, nested as in its API (see `silva.models.carried`), which
+    `dialect` names."""
 
     message: Message
     finish_reason: str = "stop"
@@ -57,15 +63,20 @@ class Completion(Record, frozen=True, kw_only=True):
     seconds: float = 0.0
     attempts: int = 1
     attributes: Json = msgspec.field(default_factory=dict[str, Any])
+    extra: Json | None = None
+    dialect: str = ""
 
 
 class Delta(Record, frozen=True, kw_only=True):
-    """One piece of a streamed reply; the last carries the whole `completion`."""
+    """One piece of a streamed reply; the last carries the whole `completion`. `extra` is what this piece said beside
+    its words, nested as in its API."""
 
     text: str = ""
     thinking: str = ""
     tool_calls: tuple[ToolCall, ...] = ()
     completion: Completion | None = None
+    extra: Json | None = None
+    dialect: str = ""
 
 
 class Model(Protocol):

@@ -7,48 +7,53 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import TypeVar
+from typing import Any, TypeVar
 
-import msgspec
-
+from silva.models.calls import Calls
+from silva.models.carried import Open, Reader, grown, nested
+from silva.models.carried import joined as both
 from silva.models.endpoint import Endpoint
 from silva.models.errors import ModelError
+from silva.models.forgiving import forgiven
 from silva.models.model import Delta
 from silva.models.sizes import MOST_EVENT, MOST_STREAM, Readable, TooLargeError
 from silva.models.wire import (
     Id,
     Reported,
-    WireCall,
     WireLogProbs,
     WireMessage,
     WireUsage,
     completion,
-    to_call,
 )
+from silva.tree import Json, OtherPart, Part, TextPart, ThinkingPart
 
 DONE = b"[DONE]"
 
 Value = TypeVar("Value")
 
 
-class _Choice(msgspec.Struct, gc=False):
+class _Choice(Open):
     delta: WireMessage | None = None
     finish_reason: str | None = None
     logprobs: WireLogProbs | None = None
     token_ids: list[Id] | None = None
-    index: int = 0
+    index: int | None = None
 
 
-class _Chunk(msgspec.Struct, gc=False):
-    choices: list[_Choice] = []
+class _Chunk(Open):
+    choices: list[_Choice] | None = None
+    id: Any = None
+    object: Any = None
+    created: Any = None
+    system_fingerprint: Any = None
     model: str | None = None
     usage: WireUsage | None = None
     prompt_token_ids: list[Id] | None = None
     policy_version: str | None = None
-    error: object = None
+    error: Any = None
 
 
-_decode = msgspec.json.Decoder(_Chunk).decode
+_decode: Reader[_Chunk] = Reader(_Chunk)
 
 
 async def events(content: Readable, stop_at: float, most: float = MOST_STREAM) -> AsyncIterator[list[bytes]]:
@@ -112,7 +117,8 @@ def joined(pieces: list[Delta]) -> Iterator[Delta]:
     costs as much as to hand on many, so that who is behind catches up."""
     run: list[Delta] = []
     for piece in pieces:
-        if run and not (type(piece) is type(run[-1]) is Delta and not (piece.thinking and run[-1].text)):
+        alike = type(piece) is type(run[-1]) is Delta and not piece.extra if run else True
+        if run and not (alike and not (piece.thinking and run[-1].text)):
             yield _one(run)
             run = []
         run.append(piece)
@@ -123,7 +129,8 @@ def joined(pieces: list[Delta]) -> Iterator[Delta]:
 def _one(run: list[Delta]) -> Delta:
     if len(run) == 1:
         return run[0]
-    return Delta(text="".join(piece.text for piece in run), thinking="".join(piece.thinking for piece in run))
+    words, thoughts = "".join(piece.text for piece in run), "".join(piece.thinking for piece in run)
+    return Delta(text=words, thinking=thoughts, extra=run[0].extra, dialect=run[0].dialect)
 
 
 class Assembly:
@@ -134,7 +141,8 @@ class Assembly:
         self._endpoint = endpoint
         self._text: list[str] = []
         self._thinking: list[str] = []
-        self._calls: dict[int, WireCall] = {}
+        self._parts: list[Part] = []
+        self._calls = Calls()
         self._ids: list[int] = []
         self._logprobs = WireLogProbs(content=[])
         self._prompt_ids: list[int] | None = None
@@ -142,6 +150,9 @@ class Assembly:
         self._model: str | None = None
         self._version: str | None = None
         self._finish_reason: str | None = None
+        self._beside: Json | None = None
+        self._around: Json = {}
+        self._aside: list[str] = []
         self.last_event = b""
         self.ended = False
 
@@ -161,40 +172,61 @@ class Assembly:
         if event == DONE:
             self.ended = True
             return None
-        chunk = _decode(event)
+        chunk, aside = forgiven(_decode, event)
+        if aside:
+            self._aside += [name for name in aside if name not in self._aside]
         if chunk.error is not None:
             raise Reported(chunk.error)
         self._model = chunk.model or self._model
         self._usage = chunk.usage or self._usage
         self._prompt_ids = chunk.prompt_token_ids or self._prompt_ids
         self._version = chunk.policy_version or self._version
-        if not chunk.choices or chunk.choices[0].index != 0:
-            return None
-        choice = chunk.choices[0]
+        around = chunk.extra
+        if chunk.system_fingerprint is not None:
+            around = both(around, {"system_fingerprint": chunk.system_fingerprint})
+        if chunk.usage is not None:
+            around = both(around, nested(usage=chunk.usage.beside))
+        choice = chunk.choices[0] if chunk.choices else None
+        if choice is None or choice.index:
+            return self._piece(around, None, "", "")
         self._finish_reason = choice.finish_reason or self._finish_reason
         self._ids.extend(choice.token_ids or ())
         if choice.logprobs is not None and self._logprobs.content is not None:
             self._logprobs.content.extend(choice.logprobs.content or ())
-        if choice.delta is None:
-            return None
-        self._join(choice.delta.tool_calls)
-        text, thinking = choice.delta.text, choice.delta.thinking
-        if not text and not thinking:
-            return None
-        self._text.append(text)
-        self._thinking.append(thinking)
-        return Delta(text=text, thinking=thinking)
+        around = both(around, nested(choices=choice.extra))
+        delta = choice.delta
+        if delta is None:
+            return self._piece(around, None, "", "")
+        if delta.tool_calls or delta.function_call is not None:
+            self._calls.join(delta.calls)
+        if delta.extra is None and (delta.content is None or isinstance(delta.content, str)) and not delta.reasoning:
+            text, thinking = delta.content or delta.refusal or "", delta.reasoning_content or ""
+            return self._piece(around, {"refusal": None} if delta.refusal else None, text, thinking)
+        said = delta.parts
+        text = "".join(part.text for part in said if isinstance(part, TextPart))
+        thinking = "".join(part.text for part in said if isinstance(part, ThinkingPart))
+        kept = [part for part in said if not isinstance(part, TextPart | ThinkingPart)]
+        self._parts += kept
+        more = delta.beside
+        if kept:
+            more = both(more, {"content": [part.written for part in kept if isinstance(part, OtherPart)]})
+        return self._piece(around, more, text, thinking)
 
-    def _join(self, fragments: list[WireCall] | None) -> None:
-        for fragment in fragments or []:
-            known = self._calls.setdefault(fragment.index, fragment)
-            if known is fragment:
-                continue
-            known.id = known.id or fragment.id
-            known.function.name = known.function.name or fragment.function.name
-            before, more = known.function.arguments, fragment.function.arguments
-            if isinstance(more, str):
-                known.function.arguments = before + more if isinstance(before, str) else more
+    def _piece(self, around: Json | None, beside: Json | None, text: str, thinking: str) -> Delta | None:
+        """What a chunk adds: its words, and what it says beyond them that was not said before."""
+        if around:
+            known = self._around
+            around = {name: value for name, value in around.items() if name not in known or known[name] != value}
+            self._around = both(known, around) or known
+        if beside:
+            own = {name: value for name, value in beside.items() if name != "content"}
+            self._beside = grown(self._beside, own) if own else self._beside
+        if text:
+            self._text.append(text)
+        if thinking:
+            self._thinking.append(thinking)
+        extra = both(around, nested(choices=nested(delta=beside))) if around or beside else None
+        return Delta(text=text, thinking=thinking, extra=extra, dialect="chat") if text or thinking or extra else None
 
     def finish(self, seconds: float, attempts: int, waited: float) -> Delta:
         """The last delta: the tool calls and the whole completion.
@@ -202,14 +234,19 @@ class Assembly:
         Raises:
             WireError: a tool call without a name, or ids and logprobs that do not match.
         """
-        calls = tuple(to_call(self._calls[index], index) for index in sorted(self._calls))
+        calls = self._calls.all()
+        text, thinking = "".join(self._text), "".join(self._thinking)
+        parts: list[Part] = [ThinkingPart(text=thinking)] if thinking else []
+        parts += [TextPart(text=text)] if text else []
         return Delta(
             tool_calls=calls,
             completion=completion(
                 self._endpoint,
-                text="".join(self._text),
-                thinking="".join(self._thinking),
+                parts=(*parts, *self._parts),
                 calls=calls,
+                beside=self._beside,
+                around=self._around or None,
+                aside=tuple(self._aside),
                 finish_reason=self._finish_reason,
                 ids=self._ids,
                 logprobs=self._logprobs.content,

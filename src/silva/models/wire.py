@@ -3,21 +3,27 @@
 Servers of Silva's own tell which weights answered in a field of theirs, `policy_version`. `system_fingerprint` is not
 taken for that: with others (vLLM, llama.cpp, OpenAI) it names the server's build, which stays when the weights change.
 
-Tool-call arguments pass through as the text the model wrote, valid JSON or not. Token ids and logprobs become
-`Completion.tokens` only when the server gave the ids themselves; nothing is re-tokenised.
+Tool-call arguments pass through as the text the model wrote, valid JSON or not; a call without any (null, "", the word
+null) has none: `{}`. Token ids and logprobs become `Completion.tokens` only when the server gave the ids themselves;
+nothing is re-tokenised.
+
+What the server says beyond that stays with what it says it of: of the message, its parts and calls in their `extra`; of
+the reply, its usage and its choice in the completion's, `{…, "usage": {…}, "choices": {…}}` (there is one choice).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import msgspec
 
+from silva.models.carried import Open, Reader, joined, nested
 from silva.models.endpoint import Endpoint
+from silva.models.forgiving import forgiven
 from silva.models.model import Completion
-from silva.tree import Message, Part, TextPart, ThinkingPart, Tokens, ToolCall, Usage
+from silva.tree import Json, Message, OtherPart, Part, TextPart, ThinkingPart, Tokens, ToolCall, Usage
 
 _encode = msgspec.json.Encoder().encode
 
@@ -33,44 +39,98 @@ class WireError(ValueError):
     """A reply of the wrong shape, or a conversation that cannot be written."""
 
 
-class _Function(msgspec.Struct, gc=False):
+class WireFunction(Open):
+    """What a call calls."""
+
     name: str | None = None
     arguments: str | dict[str, Any] | None = None
 
 
-class WireCall(msgspec.Struct, gc=False):
+class WireCall(Open):
     """A tool call of a reply, or a fragment of one in a stream (`index` says of which)."""
 
-    function: _Function
+    function: WireFunction | None = None
     id: str | None = None
-    index: int = 0
+    index: int | None = None
+    type: str | None = None
 
 
-class _ContentPart(msgspec.Struct, gc=False):
+class _ContentPart(Open):
     type: str = "text"
     text: str | None = None
 
+    def part(self) -> Part | None:
+        """The part of a message; None where it is empty."""
+        if self.type == "text":
+            return TextPart(text=self.text or "", extra=self.extra) if self.text or self.extra else None
+        return thought(self.extra) if self.type == "thinking" else other(self.type, self.text, self.extra)
 
-class WireMessage(msgspec.Struct, gc=False):
+
+class WireMessage(Open):
     """The `message` of a choice, or the `delta` of a streamed one."""
 
+    role: str | None = None
     content: str | list[_ContentPart] | None = None
     tool_calls: list[WireCall] | None = None
+    function_call: WireFunction | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     refusal: str | None = None
 
     @property
-    def text(self) -> str:
-        """The words, whichever way the server wrote them."""
-        if isinstance(self.content, list):
-            return "".join(part.text or "" for part in self.content)
-        return self.content or self.refusal or ""
+    def parts(self) -> list[Part]:
+        """What it says, whichever way the server wrote it; neighbouring texts that say nothing else are one."""
+        thinking = self.reasoning_content or self.reasoning
+        found: list[Part] = [ThinkingPart(text=thinking)] if thinking else []
+        if not isinstance(self.content, list):
+            text = self.content or self.refusal
+            return [*found, TextPart(text=text)] if text else found
+        for content in self.content:
+            part = content.part()
+            last = found[-1] if found else None
+            if isinstance(part, TextPart) and isinstance(last, TextPart) and not part.extra and not last.extra:
+                found[-1] = TextPart(text=last.text + part.text)
+            elif part is not None:
+                found.append(part)
+        return found
 
     @property
-    def thinking(self) -> str:
-        """The reasoning, under either of its two names."""
-        return self.reasoning_content or self.reasoning or ""
+    def calls(self) -> list[WireCall]:
+        """The calls, that of the old field `function_call` among them."""
+        if self.function_call is not None and not self.tool_calls:
+            return [WireCall(function=self.function_call, extra=None)]
+        return self.tool_calls or []
+
+    @property
+    def beside(self) -> Json | None:
+        """Its extra. Under `reasoning` and `refusal` null stands for the thinking or the text, which came by that
+        name."""
+        found = self.extra
+        if self.reasoning:
+            again = not self.reasoning_content or self.reasoning_content == self.reasoning
+            found = joined(found, {"reasoning": None if again else self.reasoning})
+        if self.refusal:
+            found = joined(found, {"refusal": self.refusal if self.content else None})
+        return found
+
+
+def thought(said: Json | None) -> ThinkingPart:
+    """The part of a content list whose type is `thinking`: its words under `thinking`, as text or a list of texts."""
+    extra = dict(said or {})
+    value: Any = extra.pop("thinking", None)
+    words: list[Any] = cast("list[Any]", value) if isinstance(value, list) else [value]
+    texts: list[str] = []
+    for word in words:
+        text: Any = cast("Json", word).get("text") if isinstance(word, dict) else word
+        texts.append(text if isinstance(text, str) else "")
+    signature = extra.get("signature")
+    proof = signature if isinstance(signature, str) else None
+    return ThinkingPart(text="".join(texts), signature=proof, extra={"type": "thinking", **extra})
+
+
+def other(kind: str, text: str | None, extra: Json | None) -> OtherPart:
+    """A part of a kind that nobody here knows."""
+    return OtherPart(written={"type": kind} | ({} if text is None else {"text": text}) | (extra or {}))
 
 
 class _LogProb(msgspec.Struct, gc=False):
@@ -83,27 +143,67 @@ class WireLogProbs(msgspec.Struct, gc=False):
     content: list[_LogProb] | None = None
 
 
-class _Choice(msgspec.Struct, gc=False):
+class _Choice(Open):
     message: WireMessage
+    index: int | None = None
     finish_reason: str | None = None
     logprobs: WireLogProbs | None = None
     token_ids: tuple[Id, ...] | None = None
 
 
-class _Details(msgspec.Struct, gc=False):
+class _Details(Open):
     cached_tokens: Count | None = None
+    cache_write_tokens: Count | None = None
 
 
-class WireUsage(msgspec.Struct, gc=False):
-    """Tokens billed."""
+class WireUsage(Open):
+    """Tokens billed. Providers tell of their cache in `prompt_tokens_details`, or beside it by names of their own."""
 
     prompt_tokens: Count | None = None
     completion_tokens: Count | None = None
+    total_tokens: Count | None = None
     prompt_tokens_details: _Details | None = None
+    prompt_cache_hit_tokens: Count | None = None
+    prompt_cache_miss_tokens: Count | None = None
+    cache_read_input_tokens: Count | None = None
+    cache_creation_input_tokens: Count | None = None
+
+    @property
+    def cached(self) -> int:
+        """Prompt tokens that were read from the provider's cache."""
+        details = self.prompt_tokens_details
+        told = details.cached_tokens if details is not None else None
+        return told or self.prompt_cache_hit_tokens or self.cache_read_input_tokens or 0
+
+    @property
+    def written(self) -> int:
+        """Prompt tokens that were written to it."""
+        details = self.prompt_tokens_details
+        told = details.cache_write_tokens if details is not None else None
+        return told or self.cache_creation_input_tokens or 0
+
+    @property
+    def beside(self) -> Json | None:
+        """What it says beyond what a `Usage` holds."""
+        own = {name: value for name in _BY_OTHER_NAMES if (value := getattr(self, name)) is not None}
+        details = self.prompt_tokens_details
+        return joined(own or None, joined(self.extra, nested(prompt_tokens_details=details and details.extra)))
 
 
-class _Reply(msgspec.Struct, gc=False):
+_BY_OTHER_NAMES = (
+    "prompt_cache_hit_tokens",
+    "prompt_cache_miss_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+)
+
+
+class _Reply(Open):
     choices: list[_Choice] | None = None
+    id: Any = None
+    object: Any = None
+    created: Any = None
+    system_fingerprint: Any = None
     model: str | None = None
     usage: WireUsage | None = None
     prompt_token_ids: tuple[Id, ...] | None = None
@@ -111,7 +211,7 @@ class _Reply(msgspec.Struct, gc=False):
     error: Any = None
 
 
-_decode = msgspec.json.Decoder(_Reply).decode
+_decode: Reader[_Reply] = Reader(_Reply)
 _logprob = attrgetter("logprob")
 
 
@@ -138,18 +238,22 @@ def decode_reply(body: bytes, endpoint: Endpoint, seconds: float, attempts: int,
         WireError: it is not what a chat completion looks like.
         msgspec.DecodeError: it is not JSON, or a field has the wrong type.
     """
-    reply = _decode(body)
+    reply, aside = forgiven(_decode, body)
     if reply.error is not None:
         raise Reported(reply.error)
     if not reply.choices:
         raise WireError("the reply has no choices")
     choice = reply.choices[0]
-    calls = choice.message.tool_calls
+    message, usage = choice.message, reply.usage
+    fingerprint = None if reply.system_fingerprint is None else {"system_fingerprint": reply.system_fingerprint}
+    around = nested(choices=choice.extra, usage=None if usage is None else usage.beside)
     return completion(
         endpoint,
-        text=choice.message.text,
-        thinking=choice.message.thinking,
-        calls=tuple(to_call(call, position) for position, call in enumerate(calls)) if calls else (),
+        parts=tuple(message.parts),
+        calls=tuple(to_call(call, position) for position, call in enumerate(message.calls)),
+        beside=message.beside,
+        around=joined(joined(reply.extra, fingerprint), around),
+        aside=aside,
         finish_reason=choice.finish_reason,
         ids=choice.token_ids,
         logprobs=None if choice.logprobs is None or not choice.logprobs.content else choice.logprobs.content,
@@ -169,19 +273,31 @@ def to_call(call: WireCall, position: int) -> ToolCall:
     Raises:
         WireError: it has no function name.
     """
-    if not call.function.name:
+    function = call.function
+    if function is None or not function.name:
         raise WireError("a tool call has no function name")
-    arguments = call.function.arguments
+    arguments = function.arguments
     raw = arguments if isinstance(arguments, str) else _encode(arguments or {}).decode()
-    return ToolCall(id=call.id or f"call_{position}", name=call.function.name, arguments=raw)
+    if len(raw) <= LONGEST_NOTHING and raw.strip() in ("", "null"):
+        raw = "{}"
+    extra = joined(call.extra, nested(function=function.extra))
+    if call.type not in (None, "function"):
+        extra = joined(extra, {"type": call.type})
+    return ToolCall(id=call.id or f"call_{position}", name=function.name, arguments=raw, extra=extra)
+
+
+LONGEST_NOTHING = 16
+"""Characters in which a server may say that a call has no arguments."""
 
 
 def completion(
     endpoint: Endpoint,
     *,
-    text: str,
-    thinking: str,
+    parts: tuple[Part, ...],
     calls: tuple[ToolCall, ...],
+    beside: Json | None,
+    around: Json | None,
+    aside: tuple[str, ...],
     finish_reason: str | None,
     ids: Sequence[int] | None,
     logprobs: list[_LogProb] | None,
@@ -193,27 +309,24 @@ def completion(
     attempts: int,
     waited: float,
 ) -> Completion:
-    """Assemble a Completion from what a reply or a stream gave.
+    """Assemble a Completion from what a reply or a stream gave: what it says of the message `beside` it and of the
+    reply `around` it, and which fields were set `aside`.
 
     Raises:
         WireError: the server gave another number of logprobs than of token ids.
     """
-    parts: tuple[Part, ...] = (TextPart(text=text),) if text else ()
-    if thinking:
-        parts = (ThinkingPart(text=thinking), *parts)
     tokens = None
     values = tuple(map(_logprob, logprobs)) if logprobs else ()
     if ids:
         if values and len(values) != len(ids):
             raise WireError(f"the reply has {len(ids)} token ids but {len(values)} logprobs")
         tokens = Tokens(ids=tuple(ids), sampled=len(ids), logprobs=values)
-    prompt_count = completion_count = cached = 0
+    prompt_count = completion_count = cached = written = 0
     if usage is not None:
         prompt_count, completion_count = usage.prompt_tokens or 0, usage.completion_tokens or 0
-        details = usage.prompt_tokens_details
-        cached = (details.cached_tokens or 0) if details is not None else 0
+        cached, written = usage.cached, usage.written
     return Completion(
-        message=Message(role="assistant", parts=parts, tool_calls=calls),
+        message=Message(role="assistant", parts=parts, tool_calls=calls, extra=beside),
         finish_reason=finish_reason or ("tool_calls" if calls else "unknown"),
         tokens=tokens,
         prompt_ids=tuple(prompt_ids) if prompt_ids else (),
@@ -222,11 +335,19 @@ def completion(
             prompt_tokens=prompt_count,
             completion_tokens=completion_count,
             cached_tokens=cached,
-            usd=endpoint.usd(prompt_count, completion_count, cached),
+            written_tokens=written,
+            usd=endpoint.usd(prompt_count, completion_count, cached, written),
             model_seconds=waited,
         ),
         model=model or endpoint.model,
         policy_version=version or "",
         seconds=seconds,
         attempts=attempts,
+        attributes={SET_ASIDE: list(aside)} if aside else {},
+        extra=around,
+        dialect="chat",
     )
+
+
+SET_ASIDE = "set_aside"
+"""The attribute of a completion that names what of the reply did not fit and was not needed."""

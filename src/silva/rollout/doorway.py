@@ -151,7 +151,12 @@ def _gateway(config: RolloutConfig, lake: Lake, served: Served) -> Gateway:
         aliases=("*",),
         renderer=served.renderer,
         deadline=config.deadlines.model,
-        price=Price(input=endpoint.input_price, output=endpoint.output_price, cached=endpoint.cached_price),
+        price=Price(
+            input=endpoint.input_price,
+            output=endpoint.output_price,
+            cached=endpoint.cached_price,
+            written=endpoint.written_price,
+        ),
         concurrency={"start": min(config.pool, 1024), "most": 4096},  # pyright: ignore[reportArgumentType]
     )
     limits = Limits(connections=max(4096, 8 * config.pool))

@@ -4,6 +4,10 @@ A message is provider-neutral. `role` is the chat role; parts carry text, thinki
 hash of its bytes, which live in the lake's blobs, so a picture seen in fifty turns is stored once). Tool-call
 arguments are kept as the *raw JSON text* the model wrote: re-serialising them would change tokens, and invalid JSON is
 data worth keeping.
+
+What a client or a provider says beyond these fields stays beside them in `extra`: the members of the JSON object that
+nobody here has a word for, nested as they were (`{"function": {"strict": true}}` of a chat tool). Whoever writes the
+record in the same API merges them in again; see `silva.models.carried`.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ class TextPart(Record, frozen=True, kw_only=True, tag_field="type", tag="text"):
     """Plain text."""
 
     text: str
+    extra: Json | None = None
 
 
 class ThinkingPart(Record, frozen=True, kw_only=True, tag_field="type", tag="thinking"):
@@ -37,22 +42,38 @@ class ThinkingPart(Record, frozen=True, kw_only=True, tag_field="type", tag="thi
 
     text: str
     signature: str | None = None
+    extra: Json | None = None
 
 
 class ImagePart(Record, frozen=True, kw_only=True, tag_field="type", tag="image"):
-    """An image by content hash (`sha256` hex of its bytes); width and height in pixels where known."""
+    """An image by content hash (`sha256` hex of its bytes); width and height in pixels where known, `detail` how
+    closely a provider was asked to look (`low`, `high`, `auto`)."""
 
     hash: str
     media_type: str = _PNG
     width: int | None = None
     height: int | None = None
+    detail: str | None = None
+    extra: Json | None = None
 
     def __post_init__(self) -> None:
         if self.media_type == _PNG:
             msgspec.structs.force_setattr(self, "media_type", _PNG)
 
 
-Part: TypeAlias = TextPart | ThinkingPart | ImagePart
+class OtherPart(Record, frozen=True, kw_only=True, tag_field="type", tag="other"):
+    """A part of a kind that Silva has no word for, as the API it came by wrote it: what a provider's own tool found, a
+    sound."""
+
+    written: Json
+
+    @property
+    def text(self) -> str:
+        """Nothing of it is text."""
+        return ""
+
+
+Part: TypeAlias = TextPart | ThinkingPart | ImagePart | OtherPart
 
 
 class ToolCall(Record, frozen=True, kw_only=True):
@@ -61,6 +82,7 @@ class ToolCall(Record, frozen=True, kw_only=True):
     id: str
     name: str
     arguments: str = _NO_ARGUMENTS
+    extra: Json | None = None
 
     def __post_init__(self) -> None:
         if self.arguments == _NO_ARGUMENTS:
@@ -82,11 +104,13 @@ class ToolCall(Record, frozen=True, kw_only=True):
 
 
 class Tool(Record, frozen=True, kw_only=True):
-    """A tool the agent may call; `parameters` is a JSON Schema object."""
+    """A tool the agent may call; `parameters` is a JSON Schema object, `strict` whether arguments must follow it."""
 
     name: str
     description: str = ""
     parameters: Json = msgspec.field(default_factory=dict[str, Any])
+    strict: bool | None = None
+    extra: Json | None = None
 
 
 class Message(Record, frozen=True, kw_only=True):
@@ -97,6 +121,7 @@ class Message(Record, frozen=True, kw_only=True):
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
     name: str | None = None
+    extra: Json | None = None
 
     @property
     def text(self) -> str:

@@ -49,11 +49,13 @@ class Tokens(Record, frozen=True, kw_only=True):
 
 
 class Usage(Record, frozen=True, kw_only=True):
-    """What a turn cost: tokens billed, US dollars, and seconds spent waiting for each side."""
+    """What a turn cost: tokens billed (of the prompt's, `cached_tokens` were read from the provider's cache and
+    `written_tokens` written to it), US dollars, and seconds spent waiting for each side."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int = 0
+    written_tokens: int = 0
     usd: float = 0.0
     model_seconds: float = 0.0
     env_seconds: float = 0.0
@@ -64,6 +66,7 @@ class Usage(Record, frozen=True, kw_only=True):
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
             completion_tokens=self.completion_tokens + other.completion_tokens,
             cached_tokens=self.cached_tokens + other.cached_tokens,
+            written_tokens=self.written_tokens + other.written_tokens,
             usd=self.usd + other.usd,
             model_seconds=self.model_seconds + other.model_seconds,
             env_seconds=self.env_seconds + other.env_seconds,

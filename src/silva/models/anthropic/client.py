@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from silva.models.anthropic.marks import ANTHROPIC
 from silva.models.anthropic.replies import decode_reply
 from silva.models.anthropic.requests import Bodies
 from silva.models.anthropic.stream import Assembly
@@ -14,7 +15,7 @@ from silva.models.client import Client
 from silva.models.endpoint import Endpoint
 from silva.models.errors import ModelError
 from silva.models.failure import Failures, error_message
-from silva.models.model import Completion
+from silva.models.model import Completion, Request
 from silva.models.retry import Retry
 
 VERSION = "2023-06-01"
@@ -87,6 +88,16 @@ class AnthropicClient(Client):
         if key:
             self._headers["x-api-key"] = key
         self._bodies = Bodies(self.endpoint)
+
+    def _asking(self, request: Request) -> dict[str, str]:
+        """The headers of a call: what a client of this API says in its own goes with it, beside what is set here."""
+        headers = super()._asking(request)
+        if request.dialect != ANTHROPIC or not request.headers:
+            return headers
+        headers = dict(headers)
+        for name, value in request.headers.items():
+            headers[name] = f"{headers[name]},{value}" if name in headers else value
+        return headers
 
     def _assembly(self) -> Assembly:  # pyright: ignore[reportIncompatibleMethodOverride]
         """What puts the pieces of a stream together; signed thinking ends in a `SignedDelta`."""

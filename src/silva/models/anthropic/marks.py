@@ -15,7 +15,10 @@ from typing import Any
 import msgspec
 
 from silva.models.model import Delta
-from silva.tree import Part, TextPart, ThinkingPart
+from silva.tree import Json, Part, TextPart, ThinkingPart
+
+ANTHROPIC = "anthropic"
+"""This API's name where it is said in whose words something is."""
 
 RAW = "_raw"
 """The one key of an argument object that holds arguments which are not a JSON object, as the model wrote them."""
@@ -25,9 +28,6 @@ TOOL_ERROR = TextPart(text="[tool error]")
 
 STOP_SEQUENCE = "stop_sequence"
 """The finish reason of a reply that met a stop sequence, and the attribute of its completion that holds it."""
-
-ONLY_HERE = frozenset({"thinking"})
-"""Fields of `Sampling.extra` that this API alone knows: whoever asks a chat endpoint leaves them out."""
 
 _REDACTED = "redacted:"
 
@@ -67,9 +67,9 @@ def arguments_of(written: str) -> str:
     return written
 
 
-def redacted(data: str) -> ThinkingPart:
+def redacted(data: str, extra: Json | None = None) -> ThinkingPart:
     """The thinking part that keeps the data of a redacted block."""
-    return ThinkingPart(text="", signature=_REDACTED + data)
+    return ThinkingPart(text="", signature=_REDACTED + data, extra=extra)
 
 
 def redacted_data(part: ThinkingPart) -> str | None:

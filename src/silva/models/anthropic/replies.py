@@ -1,6 +1,7 @@
 """A reply of the Anthropic Messages API as a Completion.
 
-`prompt_tokens` counts all input, cached or not; this API counts the cached tokens apart.
+`prompt_tokens` counts all input, cached or not; this API counts the cached tokens apart. A block of a kind that only
+the provider's own tools give is kept as it was written.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from typing import Any
 
 import msgspec
 
-from silva.models.anthropic.marks import STOP_SEQUENCE, arguments_of, redacted
+from silva.models.anthropic.marks import ANTHROPIC, STOP_SEQUENCE, arguments_of, redacted
+from silva.models.carried import Open, Reader, joined, merged, nested
 from silva.models.endpoint import Endpoint
+from silva.models.forgiving import forgiven
 from silva.models.model import Completion
-from silva.models.wire import Count, Reported, WireError
-from silva.tree import Message, Part, TextPart, ThinkingPart, ToolCall, Usage
+from silva.models.wire import SET_ASIDE, Count, Reported, WireError
+from silva.tree import Json, Message, OtherPart, Part, TextPart, ThinkingPart, ToolCall, Usage
 
 _FINISHES = {
     "end_turn": "stop",
@@ -25,7 +28,7 @@ _FINISHES = {
 }
 
 
-class WireBlock(msgspec.Struct):
+class WireBlock(Open):
     """A content block of a reply."""
 
     type: str
@@ -37,8 +40,18 @@ class WireBlock(msgspec.Struct):
     name: str = ""
     input: msgspec.Raw = msgspec.Raw(b"{}")
 
+    def other(self) -> OtherPart:
+        """The block as a part of a kind that nobody here knows."""
+        written: Json = {"type": self.type}
+        for name in ("text", "thinking", "signature", "data", "id", "name"):
+            if value := getattr(self, name):
+                written[name] = value
+        if bytes(self.input) != b"{}" or self.type.endswith("_use"):
+            written["input"] = _plain(self.input)
+        return OtherPart(written=merged(written, self.extra))
 
-class WireUsage(msgspec.Struct):
+
+class WireUsage(Open):
     """Tokens billed."""
 
     input_tokens: Count | None = None
@@ -50,14 +63,17 @@ class WireUsage(msgspec.Struct):
         """These counts, with those of a later event in the place of the ones it names."""
         if later is None:
             return self
-        names = self.__struct_fields__
+        names = [name for name in self.__struct_fields__ if name != "extra"]
         found = {n: v if (v := getattr(later, n)) is not None else getattr(self, n) for n in names}
-        return WireUsage(**found)
+        return WireUsage(**found, extra=joined(later.extra, self.extra))
 
 
-class WireReply(msgspec.Struct):
+class WireReply(Open):
     """A message, whole or as a stream begins it."""
 
+    id: Any = None
+    type: Any = None
+    role: Any = None
     content: list[WireBlock] | None = None
     stop_reason: str | None = None
     stop_sequence: str | None = None
@@ -66,7 +82,8 @@ class WireReply(msgspec.Struct):
     error: Any = None
 
 
-_decode = msgspec.json.Decoder(WireReply).decode
+_decode: Reader[WireReply] = Reader(WireReply)
+_plain = msgspec.json.Decoder().decode
 
 
 def decode_reply(body: bytes, endpoint: Endpoint, seconds: float, attempts: int, waited: float) -> Completion:
@@ -77,7 +94,7 @@ def decode_reply(body: bytes, endpoint: Endpoint, seconds: float, attempts: int,
         WireError: it is not what a message looks like.
         msgspec.DecodeError: it is not JSON, or a field has the wrong type.
     """
-    reply = _decode(body)
+    reply, aside = forgiven(_decode, body)
     if reply.error is not None:
         raise Reported(reply.error)
     if reply.content is None:
@@ -92,6 +109,8 @@ def decode_reply(body: bytes, endpoint: Endpoint, seconds: float, attempts: int,
         seconds,
         attempts,
         waited,
+        reply.extra,
+        aside,
     )
 
 
@@ -105,9 +124,10 @@ def completion(
     seconds: float,
     attempts: int,
     waited: float,
+    around: Json | None = None,
+    aside: tuple[str, ...] = (),
 ) -> Completion:
-    """Assemble a Completion from the blocks of a reply. Kinds of blocks that only the provider's own tools give are
-    left out.
+    """Assemble a Completion from the blocks of a reply, what it says `around` them and which fields were set `aside`.
 
     Raises:
         WireError: a tool call without a name.
@@ -116,21 +136,28 @@ def completion(
     calls: list[ToolCall] = []
     for block in blocks:
         if block.type == "text" and block.text:
-            parts.append(TextPart(text=block.text))
+            parts.append(TextPart(text=block.text, extra=block.extra))
         elif block.type == "thinking" and (block.thinking or block.signature):
-            parts.append(ThinkingPart(text=block.thinking, signature=block.signature or None))
+            parts.append(ThinkingPart(text=block.thinking, signature=block.signature or None, extra=block.extra))
         elif block.type == "redacted_thinking":
-            parts.append(redacted(block.data))
+            parts.append(redacted(block.data, block.extra))
         elif block.type == "tool_use":
             if not block.name:
                 raise WireError("a tool call has no name")
             arguments = arguments_of(bytes(block.input).decode())
-            calls.append(ToolCall(id=block.id or f"call_{len(calls)}", name=block.name, arguments=arguments))
+            name = block.id or f"call_{len(calls)}"
+            calls.append(ToolCall(id=name, name=block.name, arguments=arguments, extra=block.extra))
+        elif block.type not in _SILENT:
+            parts.append(block.other())
     counted = usage or WireUsage()
     cached = counted.cache_read_input_tokens or 0
-    prompt = (counted.input_tokens or 0) + cached + (counted.cache_creation_input_tokens or 0)
+    written = counted.cache_creation_input_tokens or 0
+    prompt = (counted.input_tokens or 0) + cached + written
     sampled = counted.output_tokens or 0
     finish = _FINISHES.get(stop_reason, stop_reason) if stop_reason else ("tool_calls" if calls else "unknown")
+    attributes: Json = {STOP_SEQUENCE: stop_sequence} if stop_sequence else {}
+    if aside:
+        attributes[SET_ASIDE] = list(aside)
     return Completion(
         message=Message(role="assistant", parts=tuple(parts), tool_calls=tuple(calls)),
         finish_reason=finish,
@@ -138,11 +165,18 @@ def completion(
             prompt_tokens=prompt,
             completion_tokens=sampled,
             cached_tokens=cached,
-            usd=endpoint.usd(prompt, sampled, cached),
+            written_tokens=written,
+            usd=endpoint.usd(prompt, sampled, cached, written),
             model_seconds=waited,
         ),
         model=model or endpoint.model,
         seconds=seconds,
         attempts=attempts,
-        attributes={STOP_SEQUENCE: stop_sequence} if stop_sequence else {},
+        attributes=attributes,
+        extra=joined(around, nested(usage=counted.extra)),
+        dialect=ANTHROPIC,
     )
+
+
+_SILENT = ("text", "thinking")
+"""Kinds of blocks that say nothing where they are empty."""

@@ -8,6 +8,9 @@ Left out, for the API would refuse it or has no word for it: thinking without a 
 names, `seed`, logprobs, and the fields in `NO_WORD`. What it says otherwise is translated: `reasoning_effort`,
 `response_format`, `parallel_tool_calls`, `max_completion_tokens`.
 
+What was said in this API beyond what Silva reads (`cache_control`, say) stands again where it stood; of what was said
+in another, marks of its cache do, for clients of the chat API write them alike.
+
 `max_tokens` is what the request says, else what the endpoint's `extra` says, else `MAX_TOKENS` (and on top the
 thinking budget, which counts towards it).
 """
@@ -20,11 +23,12 @@ from typing import Any, cast
 
 import msgspec
 
-from silva.models.anthropic.marks import input_of, redacted_data, without_mark
+from silva.models.anthropic.marks import ANTHROPIC, input_of, redacted_data, without_mark
+from silva.models.carried import merged
 from silva.models.endpoint import Endpoint
 from silva.models.model import Request, Sampling
 from silva.models.wire import WireError
-from silva.tree import ImagePart, Json, Message, Part, TextPart, ThinkingPart, Tool
+from silva.tree import ImagePart, Json, Message, OtherPart, Part, TextPart, ThinkingPart, Tool
 
 MAX_TOKENS = 8192
 """The bound of a reply nobody gave one, which this API demands."""
@@ -71,16 +75,17 @@ class Bodies:
             WireError: an image part whose bytes the request does not carry, or a reply too short to think in.
         """
         sampling = request.sampling
+        write = _Writer(request.images, request.dialect in ("", ANTHROPIC))
         first = next(
             (place for place, message in enumerate(request.messages) if message.role != "system"), len(request.messages)
         )
         body: Json = {"model": self._endpoint.model}
-        system = [block for message in request.messages[:first] for block in _blocks(message.parts, request.images)]
+        system = [block for message in request.messages[:first] for block in write.blocks(message.parts)]
         if system:
             body["system"] = system
-        body["messages"] = _turns(request.messages[first:], request.images)
+        body["messages"] = write.turns(request.messages[first:])
         if request.tools:
-            body["tools"] = [_tool(tool) for tool in request.tools]
+            body["tools"] = [write.tool(tool) for tool in request.tools]
         _set_sampling(body, sampling)
         extra = {**self._endpoint.extra, **sampling.extra}
         single = _translate(body, extra)
@@ -142,74 +147,103 @@ def _tool_choice(choice: str, single: bool) -> Json:
     return written
 
 
-def _tool(tool: Tool) -> Json:
-    written: Json = {"name": tool.name, "input_schema": {"type": "object", **tool.parameters}}
-    if tool.description:
-        written["description"] = tool.description
-    return written
+class _Writer:
+    """Writes messages and tools; `ours`: what they say beyond what Silva reads is in the words of this API."""
 
+    def __init__(self, images: dict[str, bytes], ours: bool) -> None:
+        self._images = images
+        self._ours = ours
 
-def _turns(messages: tuple[Message, ...], images: dict[str, bytes]) -> list[Json]:
-    turns: list[Json] = []
-    for message in messages:
-        role = "user" if message.role == "tool" else message.role
-        if role == "assistant":
-            blocks = _said(message)
-        elif message.role == "tool":
-            blocks = [_result(message, images)]
-        else:
-            blocks = _blocks(message.parts, images)
-        if not blocks:
-            continue
-        if turns and turns[-1]["role"] == role:
-            turns[-1]["content"] += blocks
-        else:
-            turns.append({"role": role, "content": blocks})
-    for turn in turns:
-        if turn["role"] == "user":  # the results must come first
-            turn["content"].sort(key=lambda block: block["type"] != "tool_result")
-    return turns
+    def tool(self, tool: Tool) -> Json:
+        """The JSON of a tool."""
+        written: Json = {"name": tool.name, "input_schema": {"type": "object", **tool.parameters}}
+        if tool.description:
+            written["description"] = tool.description
+        if tool.strict and self._ours:
+            written["strict"] = True
+        return merged(written, self._extra(tool.extra))
 
-
-def _said(message: Message) -> list[Json]:
-    blocks: list[Json] = []
-    for part in message.parts:
-        if isinstance(part, TextPart) and part.text.strip():
-            blocks.append({"type": "text", "text": part.text})
-        elif isinstance(part, ThinkingPart) and part.signature:
-            data = redacted_data(part)
-            if data is not None:
-                blocks.append({"type": "redacted_thinking", "data": data})
+    def turns(self, messages: tuple[Message, ...]) -> list[Json]:
+        """The JSON of the messages."""
+        turns: list[Json] = []
+        for message in messages:
+            role = "user" if message.role == "tool" else message.role
+            extra = message.extra if self._ours else None
+            if role == "assistant":
+                blocks = self._said(message)
+            elif message.role == "tool":
+                blocks = [self._result(message)]
+                extra = extra and extra.get("turn")
             else:
-                blocks.append({"type": "thinking", "thinking": part.text, "signature": part.signature})
-    for call in message.tool_calls:
-        block = {"type": "tool_use", "id": _id(call.id), "name": call.name, "input": input_of(call.arguments)}
-        blocks.append(block)
-    return blocks
+                blocks = self.blocks(message.parts)
+            if not blocks:
+                continue
+            if turns and turns[-1]["role"] == role:
+                turns[-1]["content"] += blocks
+            else:
+                turns.append({"role": role, "content": blocks})
+            merged(turns[-1], extra)
+        for turn in turns:
+            if turn["role"] == "user":  # the results must come first
+                turn["content"].sort(key=lambda block: block["type"] != "tool_result")
+        return turns
+
+    def blocks(self, parts: tuple[Part, ...]) -> list[Json]:
+        """What is shown, as blocks.
+
+        Raises:
+            WireError: an image whose bytes are not there.
+        """
+        blocks: list[Json] = []
+        for part in parts:
+            if isinstance(part, TextPart) and part.text.strip():
+                blocks.append(merged({"type": "text", "text": part.text}, self._extra(part.extra)))
+            elif isinstance(part, ImagePart):
+                data = self._images.get(part.hash)
+                if data is None:
+                    what = f"image {part.hash[:12]} is in the conversation but its bytes are not in the request"
+                    raise WireError(what)
+                source = {"type": "base64", "media_type": part.media_type, "data": base64.b64encode(data).decode()}
+                blocks.append(merged({"type": "image", "source": source}, self._extra(part.extra)))
+        return blocks
+
+    def _said(self, message: Message) -> list[Json]:
+        blocks: list[Json] = []
+        for part in message.parts:
+            if isinstance(part, OtherPart):
+                blocks += [part.written] if self._ours else []
+            elif isinstance(part, TextPart):
+                blocks += self.blocks((part,))
+            elif isinstance(part, ThinkingPart) and part.signature:
+                data = redacted_data(part)
+                if data is not None:
+                    block: Json = {"type": "redacted_thinking", "data": data}
+                else:
+                    block = {"type": "thinking", "thinking": part.text, "signature": part.signature}
+                blocks.append(merged(block, self._extra(part.extra)))
+        for call in message.tool_calls:
+            block = {"type": "tool_use", "id": _id(call.id), "name": call.name, "input": input_of(call.arguments)}
+            blocks.append(merged(block, self._extra(call.extra)))
+        return blocks
+
+    def _result(self, message: Message) -> Json:
+        parts, failed = without_mark(message.parts)
+        block: Json = {"type": "tool_result", "tool_use_id": _id(message.tool_call_id or "")}
+        if content := self.blocks(parts):
+            block["content"] = content
+        if failed:
+            block["is_error"] = True
+        extra = self._extra(message.extra)
+        return merged(block, {name: value for name, value in extra.items() if name != "turn"} if extra else None)
+
+    def _extra(self, extra: Json | None) -> Json | None:
+        if not extra or self._ours:
+            return extra
+        return {name: extra[name] for name in IN_BOTH if name in extra}
 
 
-def _result(message: Message, images: dict[str, bytes]) -> Json:
-    parts, failed = without_mark(message.parts)
-    block: Json = {"type": "tool_result", "tool_use_id": _id(message.tool_call_id or "")}
-    if content := _blocks(parts, images):
-        block["content"] = content
-    if failed:
-        block["is_error"] = True
-    return block
-
-
-def _blocks(parts: tuple[Part, ...], images: dict[str, bytes]) -> list[Json]:
-    blocks: list[Json] = []
-    for part in parts:
-        if isinstance(part, TextPart) and part.text.strip():
-            blocks.append({"type": "text", "text": part.text})
-        elif isinstance(part, ImagePart):
-            data = images.get(part.hash)
-            if data is None:
-                raise WireError(f"image {part.hash[:12]} is in the conversation but its bytes are not in the request")
-            source = {"type": "base64", "media_type": part.media_type, "data": base64.b64encode(data).decode()}
-            blocks.append({"type": "image", "source": source})
-    return blocks
+IN_BOTH = ("cache_control",)
+"""What clients of the chat API write as this one does."""
 
 
 def _id(call_id: str) -> str:

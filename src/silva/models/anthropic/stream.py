@@ -2,6 +2,8 @@
 
 message_start ─▶ model, usage        content_block_start, _delta … _stop ─▶ a block        message_delta ─▶ why it ended
                                       └▶ Delta (text, thinking), SignedDelta at the end of signed thinking
+What is said beyond these comes in a Delta's `extra`: of a block that begins under `block`, of a piece of one under
+`delta`, a whole block of a kind nobody knows under `other`, of the message as it stands in the message.
 """
 
 from __future__ import annotations
@@ -10,14 +12,19 @@ from typing import Any
 
 import msgspec
 
-from silva.models.anthropic.marks import SignedDelta, redacted
+from silva.models.anthropic.marks import ANTHROPIC, SignedDelta, redacted
 from silva.models.anthropic.replies import WireBlock, WireReply, WireUsage, completion
+from silva.models.carried import Open, Reader, grown, nested
 from silva.models.endpoint import Endpoint
+from silva.models.forgiving import forgiven
 from silva.models.model import Delta
 from silva.models.wire import Reported, WireError
+from silva.tree import Json
+
+_KNOWN = ("text", "thinking", "tool_use")
 
 
-class _Piece(msgspec.Struct):
+class _Piece(Open):
     type: str | None = None
     text: str = ""
     thinking: str = ""
@@ -27,7 +34,7 @@ class _Piece(msgspec.Struct):
     stop_sequence: str | None = None
 
 
-class _Event(msgspec.Struct):
+class _Event(Open):
     type: str
     index: int = 0
     message: WireReply | None = None
@@ -37,7 +44,7 @@ class _Event(msgspec.Struct):
     error: Any = None
 
 
-_decode = msgspec.json.Decoder(_Event).decode
+_decode: Reader[_Event] = Reader(_Event)
 
 
 class Assembly:
@@ -52,6 +59,8 @@ class Assembly:
         self._stop_reason: str | None = None
         self._stop_sequence: str | None = None
         self._spoke = False
+        self._around: Json = {}
+        self._aside: list[str] = []
         self.last_event = b""
         self.ended = False
 
@@ -70,7 +79,8 @@ class Assembly:
             msgspec.DecodeError: the event is not one of this API.
         """
         self.last_event = event
-        found = _decode(event)
+        found, aside = forgiven(_decode, event)
+        self._aside += [name for name in aside if name not in self._aside]
         if found.error is not None:
             raise Reported(found.error)
         if found.type == "content_block_delta" and found.delta is not None:
@@ -82,11 +92,14 @@ class Assembly:
         if found.type == "message_start" and found.message is not None:
             self._model = found.message.model
             self._usage = self._usage.updated(found.message.usage)
+            return self._more(found.message.extra)
         elif found.type == "message_delta":
             self._usage = self._usage.updated(found.usage)
             if found.delta is not None:
                 self._stop_reason = found.delta.stop_reason or self._stop_reason
                 self._stop_sequence = found.delta.stop_sequence
+                self._around = grown(self._around, found.delta.extra or {})
+            return self._more(found.extra)
         elif found.type == "message_stop":
             self.ended = True
         return None
@@ -108,18 +121,31 @@ class Assembly:
             seconds,
             attempts,
             waited,
+            self._around or None,
+            tuple(self._aside),
         )
         return Delta(tool_calls=whole.message.tool_calls, completion=whole)
 
     def _begun(self, index: int, block: WireBlock) -> Delta | None:
         self._blocks[index] = block
+        more = nested(block=block.extra) if block.type in _KNOWN else None
         if block.type == "redacted_thinking":
             return SignedDelta(signature=redacted(block.data).signature or "")
         text, thinking = block.text, block.thinking
         if block.type == "text" and text:
             block.text = ""
-            return self._text(block, text)
-        return Delta(thinking=thinking) if thinking else None
+            said = self._text(block, text)
+            return msgspec.structs.replace(said, extra=more, dialect=ANTHROPIC) if more else said
+        if block.type == "tool_use":  # its call holds what it says
+            return None
+        return Delta(thinking=thinking, extra=more, dialect=ANTHROPIC) if thinking or more else None
+
+    def _more(self, extra: Json | None) -> Delta | None:
+        """What the message says beyond what is read of it."""
+        if not extra:
+            return None
+        self._around = grown(self._around, extra)
+        return Delta(extra=extra, dialect=ANTHROPIC)
 
     def _grown(self, index: int, piece: _Piece) -> Delta | None:
         block = self._blocks.get(index)
@@ -134,7 +160,18 @@ class Assembly:
             block.signature = (block.signature or "") + piece.signature
         elif piece.type == "input_json_delta":
             self._inputs.setdefault(index, []).append(piece.partial_json)
+        elif piece.extra and piece.type:
+            return self._other(block, piece.type, piece.extra)
         return None
+
+    def _other(self, block: WireBlock, kind: str, extra: Json) -> Delta | None:
+        """A piece of a kind nobody knows (`citations_delta`): its block holds a list of them (`citations`)."""
+        name = kind.removesuffix("_delta")
+        value = next(iter(extra.values())) if len(extra) == 1 else extra
+        before = (block.extra or {}).get(name)
+        known: list[Any] = before if isinstance(before, list) else []
+        block.extra = {**(block.extra or {}), name: [*known, value]}
+        return Delta(extra={"delta": {"type": kind, **extra}}, dialect=ANTHROPIC) if block.type in _KNOWN else None
 
     def _text(self, block: WireBlock, text: str) -> Delta:
         # a Message joins its text parts by newlines, and the pieces must add up to it
@@ -147,8 +184,10 @@ class Assembly:
         block = self._blocks.get(index)
         if block is None:
             return None
-        if block.type == "tool_use" and (written := "".join(self._inputs.pop(index, ()))):
+        if block.type.endswith("tool_use") and (written := "".join(self._inputs.pop(index, ()))):
             block.input = msgspec.Raw(written.encode())
         if block.type == "thinking" and block.signature:
             return SignedDelta(signature=block.signature)
+        if block.type not in (*_KNOWN, "redacted_thinking"):
+            return Delta(extra={"other": block.other().written}, dialect=ANTHROPIC)
         return None

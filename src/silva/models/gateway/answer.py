@@ -12,10 +12,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from random import Random
+from urllib.parse import quote
 
 import msgspec
 
 from silva.errors import StoreError
+from silva.models.forgiving import HALVES, whole_characters
 from silva.models.gateway.attempts import Answer, Attempt
 from silva.models.gateway.dialects.dialect import Asked, Dialect, Events, Malformed, Stamp
 from silva.models.gateway.earlier import continued, pictures
@@ -39,6 +41,12 @@ PATIENCE = (b"x-stainless-read-timeout", b"x-stainless-timeout")
 CAPTURE = b"x-silva-capture"
 LOST = b": x-silva-capture: lost\n\n"
 """Said in a stream that began before it was known; a comment, which readers of events pass over."""
+LEFT_OUT = b"x-silva-left-out"
+"""The header that names what of a request the model's API has no word for."""
+BETAS = "anthropic-beta"
+"""The header by which clients of Anthropic's API ask for what fields of the body then say."""
+LONGEST_LEFT_OUT = 2000
+"""Characters of it."""
 LARGE = 256 << 10
 """Bytes from which a body is weighed before it is read."""
 
@@ -89,6 +97,8 @@ class Answering:
                 dialect=dialect.name,
                 words=attempt.words,
             )
+            if betas := exchange.header(BETAS.encode()):
+                turn.headers = {BETAS: betas}
             task = asyncio.current_task()
             exchange.on_leave(None if task is None else lambda: _leave(exchange, task, turn), route.silence, seconds)
             await self._anew(exchange, turn, attempt, reply, len(body), seconds)
@@ -179,7 +189,7 @@ class Answering:
             session.problem = None
             if not turn.kept:
                 attempt.reply = ""
-            await reply.rest(completion, b"kept" if turn.kept else b"lost")
+            await reply.rest(completion, b"kept" if turn.kept else b"lost", turn.left_out)
             attempt.sent = turn.kept
             turn.settle()
             self._told(exchange, turn, completion)
@@ -258,7 +268,11 @@ class Answering:
         try:
             asked = decode(body)
         except Malformed as error:
-            raise Problem("malformed", str(error), error.field) from error
+            mended, count = whole_characters(body)
+            if not count:
+                raise Problem("malformed", str(error), error.field) from error
+            asked = self._decoded(decode, mended)
+            return msgspec.structs.replace(asked, left_out=(*asked.left_out, HALVES))
         self._within(asked)
         return asked
 
@@ -295,24 +309,24 @@ class Reply:
         """Whether a piece of it was sent."""
         return self._events is not None
 
-    async def piece(self, delta: Delta, capture: bytes) -> None:
-        """Send a piece; the first has `capture` in its headers."""
-        events = self._events or await self._begin(capture)
+    async def piece(self, delta: Delta, capture: bytes, left_out: tuple[str, ...] = ()) -> None:
+        """Send a piece; the first has `capture` in its headers, and the names of what was left out."""
+        events = self._events or await self._begin(capture, left_out)
         data = events.delta(delta)
         if data:
             await self._exchange.event(data)
 
-    async def rest(self, completion: Completion, capture: bytes) -> None:
+    async def rest(self, completion: Completion, capture: bytes, left_out: tuple[str, ...] = ()) -> None:
         """Send what is left of it, and its end."""
         if self.asked.stream:
-            events = self._events or await self._begin(capture)
+            events = self._events or await self._begin(capture, left_out)
             if capture == b"lost" != self._capture:
                 await self._exchange.event(LOST)
             await self._exchange.event(events.end(completion))
             await self._exchange.end()
         else:
             body = self._body or self._dialect.encode(self.asked, completion, self._stamp)
-            await self._exchange.send(200, body, headers=((b"x-request-id", self.id.encode()), (CAPTURE, capture)))
+            await self._exchange.send(200, body, headers=self._headers(capture, left_out))
 
     async def whole(self, completion: Completion, reply: str, capture: bytes) -> None:
         """Send an answer that was given before, under its own id."""
@@ -326,10 +340,17 @@ class Reply:
             await self._exchange.event(self._events.error(problem.status, problem.kind, str(problem)))
         await self._exchange.end()
 
-    async def _begin(self, capture: bytes) -> Events:
+    def _headers(self, capture: bytes, left_out: tuple[str, ...]) -> tuple[tuple[bytes, bytes], ...]:
+        found = ((b"x-request-id", self.id.encode()), (CAPTURE, capture))
+        if not left_out:
+            return found
+        names = quote(", ".join(left_out)[:LONGEST_LEFT_OUT], safe=" ,.[]_-/:+")
+        return (*found, (LEFT_OUT, names.encode()))
+
+    async def _begin(self, capture: bytes, left_out: tuple[str, ...]) -> Events:
         self._capture = capture
         self._events = events = self._dialect.events(self.asked, self._stamp)
-        await self._exchange.begin_events(((b"x-request-id", self.id.encode()), (CAPTURE, capture)))
+        await self._exchange.begin_events(self._headers(capture, left_out))
         data = events.begin()
         if data:
             await self._exchange.event(data)
@@ -343,7 +364,7 @@ async def _joined(session: Session, under_way: Attempt) -> Answer | None:
 
 
 async def _piece(reply: Reply, turn: Turn, keeper: Keeper, delta: Delta) -> None:
-    await reply.piece(delta, b"lost" if not reply.began and turn.is_lost(keeper) else b"streamed")
+    await reply.piece(delta, b"lost" if not reply.began and turn.is_lost(keeper) else b"streamed", turn.left_out)
 
 
 def _leave(exchange: Exchange, task: asyncio.Task[object], turn: Turn | None = None) -> None:

@@ -7,6 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
+from silva.models.endpoint import CACHE_WRITE
+from silva.tree import Usage
+
 
 class Section(BaseModel):
     """A part of the configuration: unknown keys are refused, values are fixed once read."""
@@ -27,12 +30,22 @@ class Listen(Section):
 
 
 class Price(Section):
-    """US dollars per million tokens. `cached` None: cached tokens cost what others do. A run with a budget in dollars
-    may use only models whose price is set, be it to 0."""
+    """US dollars per million tokens. `cached` is for tokens read from the provider's cache (None: what others cost),
+    `written` for those written to it (None: 1.25 times the input, what Anthropic asks for five minutes). A run with a
+    budget in dollars may use only models whose price is set, be it to 0."""
 
     input: float = Field(default=0.0, ge=0)
     output: float = Field(default=0.0, ge=0)
     cached: float | None = Field(default=None, ge=0)
+    written: float | None = Field(default=None, ge=0)
+
+    def usd(self, usage: Usage) -> float:
+        """What a reply cost."""
+        cached = self.input if self.cached is None else self.cached
+        written = CACHE_WRITE * self.input if self.written is None else self.written
+        fresh = max(usage.prompt_tokens - usage.cached_tokens - usage.written_tokens, 0)
+        prompt = fresh * self.input + usage.cached_tokens * cached + usage.written_tokens * written
+        return (prompt + usage.completion_tokens * self.output) / 1e6
 
 
 class StaticBackend(Section):

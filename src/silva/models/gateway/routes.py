@@ -144,10 +144,7 @@ class RouteState:
 
     def usd(self, usage: Usage) -> float:
         """What a reply cost in US dollars."""
-        price = self.route.price
-        cached = price.input if price.cached is None else price.cached
-        fresh = max(usage.prompt_tokens - usage.cached_tokens, 0)
-        return (fresh * price.input + usage.cached_tokens * cached + usage.completion_tokens * price.output) / 1e6
+        return self.route.price.usd(usage)
 
     def had_time(self, seconds: float) -> bool:
         """Whether a backend that gave nothing in this long had all the time, or nearly, that one is given here."""

@@ -367,6 +367,8 @@ class Session:
             usage=node.usage,
             model=node.model,
             policy_version=node.policy_version,
+            extra=node.attributes.get("extra"),
+            dialect=node.attributes.get("spoken", ""),
         )
 
 

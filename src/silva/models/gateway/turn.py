@@ -44,7 +44,8 @@ class Turn:
     """A turn in the making. `request` is the digest of what was asked (of its key where it has one, and then `words`
     that of what was asked), `reply` the id its reply will have, `dialect` its API; `earlier` are the bytes of pictures
     that the conversation holds and the request did not bring along; `broken_off`: what was booked by estimate for
-    models that were asked and did not come to their end."""
+    models that were asked and did not come to their end; `headers` go with the request where the backend speaks the
+    client's API; `left_out` names what the backend could not be told."""
 
     def __init__(
         self,
@@ -72,6 +73,8 @@ class Turn:
         self.waited = 0.0
         self.backend = ""
         self.broken_off: Usage | None = None
+        self.headers: dict[str, str] = {}
+        self.left_out = asked.left_out
         self._size = 0
         self._said = 0
         self._held_up = 0.0
@@ -172,6 +175,8 @@ class Turn:
             deadline=deadline,
             session=self.session.key,
             images={**self.earlier, **{name: data for name, (_, data) in asked.images.items()}},
+            dialect=self.dialect,
+            headers=self.headers,
         )
         router = route.router
         ends = router.now() + deadline
@@ -201,6 +206,7 @@ class Turn:
 
     async def _ask(self, lease: Lease, request: Request, seconds: float, place: Place, emit: Emit | None) -> Completion:
         began = time.monotonic()
+        asked = self.asked
         upstream = None
 
         def left() -> float:
@@ -211,6 +217,8 @@ class Turn:
 
         try:
             upstream = await self.route.upstream(lease, left())
+            request, lost = upstream.crossed(request, asked.messages)
+            self.left_out = (*asked.left_out, *lost)
             try:
                 completion = await put(upstream)
             except ModelError as error:
@@ -245,6 +253,7 @@ class Turn:
                 prompt_tokens=usage.prompt_tokens,
                 completion_tokens=usage.completion_tokens,
                 cached_tokens=usage.cached_tokens,
+                written_tokens=usage.written_tokens,
                 usd=self.route.usd(usage),
                 model_seconds=took,
             ),
@@ -301,6 +310,12 @@ class Turn:
             attributes["usage"] = "estimate"
         if self.words:
             attributes["words"] = self.words
+        if self.left_out:
+            attributes["left_out"] = list(self.left_out)
+        if completion.extra:
+            attributes["extra"] = completion.extra
+        if completion.dialect:
+            attributes["spoken"] = completion.dialect
         if self.session.stale:
             raise StoreError("the lake failed while the model was asked")
         for media_type, data in self.asked.images.values():

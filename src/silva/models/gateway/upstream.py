@@ -11,16 +11,17 @@ import msgspec
 
 from silva.errors import UsageError
 from silva.models.anthropic import AnthropicClient
-from silva.models.anthropic.marks import ONLY_HERE
 from silva.models.client import Client
 from silva.models.endpoint import Endpoint
 from silva.models.exact import Continuation, ExactModel, Renderer, open_exact
 from silva.models.exact.sglang import ADAPTER_FIELD
+from silva.models.gateway.crossing import carried_on, crossed
 from silva.models.gateway.place import Place
 from silva.models.gateway.routing.backend import Backend
 from silva.models.held import Held
 from silva.models.model import Completion, Delta, Model, Request
 from silva.models.retry import NO_RETRY
+from silva.tree import Message
 
 NATIVE = frozenset({"vllm", "sglang", "silva"})
 """Kinds that take and return token ids."""
@@ -75,6 +76,14 @@ class Upstream:
             self._client = Client(endpoint, api_key=backend.token or None, retry=NO_RETRY, held=held)
             self.model = self._client
 
+    def crossed(self, request: Request, given: tuple[Message, ...]) -> tuple[Request, tuple[str, ...]]:
+        """The request as this backend can be told it: with what the client said beside its messages, of the ones it has
+        `given` now, and without what this API has no word for; and the names of that. One of ids goes on from those."""
+        if self._exact is None and request.messages is not given:
+            messages = carried_on(request.messages, given)
+            request = msgspec.structs.replace(request, messages=messages)
+        return crossed(request, self.backend.kind)
+
     async def complete(self, request: Request, place: Place) -> Completion:
         """Complete a conversation; `place` says what of it is known as exact ids."""
         if self._exact is None:
@@ -89,13 +98,10 @@ class Upstream:
 
     def _asking(self, request: Request) -> Request:
         """The request as this backend can take it: with log-probabilities asked for where ids are (what is trained on
-        needs both), and without what only Anthropic's API knows."""
+        needs both)."""
         sampling = request.sampling
         if not sampling.logprobs and (self._exact or self.backend.ids):
             sampling = msgspec.structs.replace(sampling, logprobs=True)
-        if sampling.extra and self.backend.kind != "anthropic" and not ONLY_HERE.isdisjoint(sampling.extra):
-            extra = {name: value for name, value in sampling.extra.items() if name not in ONLY_HERE}
-            sampling = msgspec.structs.replace(sampling, extra=extra)
         return request if sampling is request.sampling else msgspec.structs.replace(request, sampling=sampling)
 
     def forget(self, session: str) -> None:

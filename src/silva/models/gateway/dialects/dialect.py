@@ -17,7 +17,7 @@ class Asked(Record, frozen=True, kw_only=True):
     response this one continues (Responses API; "" for none): the gateway puts that conversation before `messages`.
     `wants_ids`, `wants_logprobs`, `wants_usage`: what the reply must show besides the message. `echo` is what the
     dialect needs again to write the reply (fields the API repeats). `sampling.extra` holds fields of the body that
-    Silva passes on unread.
+    Silva passes on unread; `left_out` names those that no backend could be told.
     """
 
     model: str
@@ -32,6 +32,7 @@ class Asked(Record, frozen=True, kw_only=True):
     wants_usage: bool = False
     images: dict[str, tuple[str, bytes]] = msgspec.field(default_factory=dict[str, tuple[str, bytes]])
     echo: Json = msgspec.field(default_factory=dict[str, Any])
+    left_out: tuple[str, ...] = ()
 
 
 class Malformed(Exception):

@@ -16,6 +16,8 @@ from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 
+from silva.models.carried import DEEPEST, MOST, Reader
+from silva.models.carried import fault as fault_of
 from silva.models.gateway.dialects.dialect import Malformed
 from silva.tree import Json, Tool
 
@@ -32,9 +34,6 @@ Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Top = Annotated[int, msgspec.Meta(ge=0, le=1000)]
 Temperature = Annotated[float, msgspec.Meta(ge=0, le=100)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-
-DEEPEST = 100
-"""Levels that values which are passed on may nest."""
 
 OURS_ELSEWHERE = frozenset(
     {
@@ -75,6 +74,7 @@ T = TypeVar("T")
 
 _split = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _any = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _PATH = re.compile(r"^(?P<what>.*) - at `(?:.*`)?\$(?P<path>[^`]*)`\Z", re.DOTALL)
 
@@ -106,6 +106,20 @@ def decoded(decode: Callable[[Any], T], data: bytes | msgspec.Raw, field: str) -
         raise Malformed(f"this is not UTF-8: {fault}", field) from fault
     except RecursionError as fault:
         raise Malformed("this is nested too deep", field) from fault
+    except Malformed as fault:
+        raise Malformed(str(fault), join(field, fault.field)) from fault
+
+
+def reader(kind: Any) -> Reader[Any]:
+    """A decoder of the type that keeps what a client says beyond it, and refuses by its place what cannot be kept."""
+    return Reader(kind, _kept)
+
+
+def _kept(extra: Json, place: str) -> Json:
+    for name, value in extra.items():
+        if len(_encode(plain(value, f"{place}.{name}"))) > MOST:
+            raise Malformed(f"nobody here reads this field, and it is larger than {MOST >> 20} MB", f"{place}.{name}")
+    return extra
 
 
 def join(field: str, path: str) -> str:
@@ -168,19 +182,8 @@ def plain(value: Any, field: str) -> Any:
     Raises:
         Malformed: an integer beyond 64 bits, or nested too deep.
     """
-    layer: list[Any] = [value]  # names are made once something is wrong: they cost more than all the rest
-    for _ in range(DEEPEST):
-        if any(isinstance(item, int) and not _LEAST <= item <= _MOST for item in layer):
-            break
-        layer = [
-            inner
-            for item in layer
-            if isinstance(item, dict | list)
-            for inner in (cast("Json", item).values() if isinstance(item, dict) else cast("list[Any]", item))
-        ]
-        if not layer:
-            return value
-    _fault(value, field, 0)
+    if fault_of(value) is not None:  # names are made once something is wrong: they cost more than all the rest
+        _fault(value, field, 0)
     return value
 
 
@@ -196,7 +199,7 @@ def _fault(value: Any, field: str, level: int) -> None:
                 _fault(item, f"{field}[{place}]" if level < 4 else field, level + 1)
     elif isinstance(value, int) and not _LEAST <= value <= _MOST:
         raise Malformed("this integer is out of range", field)
-    if level > DEEPEST:
+    if level >= DEEPEST:
         raise Malformed("this is nested too deep", field)
 
 

@@ -7,42 +7,49 @@ system    ─▶ system message (in the midst of a conversation)
 
 from __future__ import annotations
 
-from typing import TypeVar
+import re
+from typing import Any, TypeVar
 
 import msgspec
 
 from silva.models.anthropic.marks import TOOL_ERROR, arguments_of, redacted
+from silva.models.carried import Open, joined, nested
 from silva.models.gateway.dialects.dialect import Malformed
 from silva.models.gateway.dialects.images import Images, of_base64, of_url
 from silva.models.gateway.dialects.reading import Name, decoded
-from silva.tree import Json, Message, Part, TextPart, ThinkingPart, ToolCall
+from silva.tree import Json, Message, OtherPart, Part, TextPart, ThinkingPart, ToolCall
 
 
-class _Source(msgspec.Struct):
+class _Source(Open):
     type: str
     media_type: str | None = None
     data: str | None = None
     url: str | None = None
 
 
-class Block(msgspec.Struct):
-    """A content block of any kind that is known."""
+class Shown(Open):
+    """A content block that shows something."""
 
     type: str
     text: str | None = None
     source: _Source | None = None
+
+
+class Block(Shown):
+    """A content block of any kind that is known."""
+
     id: Name | None = None
     name: Name | None = None
     input: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     tool_use_id: Name | None = None
-    content: str | list[Block] | None = None
+    content: str | list[Shown] | None = None
     is_error: bool | None = None
     thinking: str | None = None
     signature: str | None = None
     data: str | None = None
 
 
-class Turn(msgspec.Struct):
+class Turn(Open):
     """A message as it is written."""
 
     role: str
@@ -51,6 +58,7 @@ class Turn(msgspec.Struct):
 
 T = TypeVar("T")
 
+_decode_any = msgspec.json.Decoder().decode
 _decode_object = msgspec.json.Decoder(Json).decode
 
 
@@ -64,11 +72,11 @@ def messages_of(written: list[Turn], images: Images) -> tuple[Message, ...]:
     for place, turn in enumerate(written):
         field = f"messages[{place}].content"
         if turn.role == "user":
-            found += _user(turn.content, field, images)
+            found += _user(turn, field, images)
         elif turn.role == "assistant":
-            found.append(_assistant(turn.content, field))
+            found.append(_assistant(turn, field))
         elif turn.role == "system":
-            found.append(Message(role="system", parts=texts(turn.content, field)))
+            found.append(Message(role="system", parts=texts(turn.content, field), extra=turn.extra))
         else:
             raise Malformed(f"role {turn.role[:40]!r} is not one of user, assistant, system", f"messages[{place}].role")
     return tuple(found)
@@ -86,13 +94,14 @@ def texts(content: str | list[Block], field: str) -> tuple[Part, ...]:
     for place, block in enumerate(content):
         if block.type != "text":
             raise _unsupported(block, f"{field}[{place}]", "text")
-        parts += _text(_needed(block.text, f"{field}[{place}].text"))
+        parts += _text(_needed(block.text, f"{field}[{place}].text"), block.extra)
     return tuple(parts)
 
 
-def _user(content: str | list[Block], field: str, images: Images) -> list[Message]:
+def _user(turn: Turn, field: str, images: Images) -> list[Message]:
+    content = turn.content
     if isinstance(content, str):
-        return [Message(role="user", parts=_text(content))]
+        return [Message(role="user", parts=_text(content), extra=turn.extra)]
     results: list[Message] = []
     parts: list[Part] = []
     for place, block in enumerate(content):
@@ -102,7 +111,11 @@ def _user(content: str | list[Block], field: str, images: Images) -> list[Messag
         else:
             parts += _shown(block, here, images, "text, image, tool_result")
     if parts or not results:
-        results.append(Message(role="user", parts=tuple(parts)))
+        results.append(Message(role="user", parts=tuple(parts), extra=turn.extra))
+    elif turn.extra:
+        last = results[-1]
+        more = joined(last.extra, nested(turn=turn.extra))
+        results[-1] = msgspec.structs.replace(last, extra=more)
     return results
 
 
@@ -114,43 +127,64 @@ def _result(block: Block, field: str, images: Images) -> Message:
         for place, inner in enumerate(block.content or ()):
             parts += _shown(inner, f"{field}.content[{place}]", images, "text, image")
     answered = _needed(block.tool_use_id, f"{field}.tool_use_id")
-    return Message(role="tool", parts=tuple(parts), tool_call_id=answered)
+    return Message(role="tool", parts=tuple(parts), tool_call_id=answered, extra=block.extra)
 
 
-def _shown(block: Block, field: str, images: Images, known: str) -> tuple[Part, ...]:
+def _shown(block: Shown, field: str, images: Images, known: str) -> tuple[Part, ...]:
     if block.type == "text":
-        return _text(_needed(block.text, f"{field}.text"))
+        return _text(_needed(block.text, f"{field}.text"), block.extra)
     if block.type != "image":
         raise _unsupported(block, field, known)
     source = _needed(block.source, f"{field}.source")
     if source.type == "base64":
         media_type = _needed(source.media_type, f"{field}.source.media_type")
-        return (of_base64(media_type, _needed(source.data, f"{field}.source.data"), f"{field}.source", images),)
-    if source.type == "url":
-        return (of_url(_needed(source.url, f"{field}.source.url"), f"{field}.source.url", images),)
-    raise Malformed(f"a source of type {source.type[:40]!r} is not supported: send base64", f"{field}.source.type")
+        found = of_base64(media_type, _needed(source.data, f"{field}.source.data"), f"{field}.source", images)
+    elif source.type == "url":
+        found = of_url(_needed(source.url, f"{field}.source.url"), f"{field}.source.url", images)
+    else:
+        raise Malformed(f"a source of type {source.type[:40]!r} is not supported: send base64", f"{field}.source.type")
+    extra = joined(block.extra, nested(source=source.extra))
+    return (msgspec.structs.replace(found, extra=extra) if extra else found,)
 
 
-def _assistant(content: str | list[Block], field: str) -> Message:
+def _assistant(turn: Turn, field: str) -> Message:
+    content = turn.content
     if isinstance(content, str):
-        return Message(role="assistant", parts=_text(content))
+        return Message(role="assistant", parts=_text(content), extra=turn.extra)
     parts: list[Part] = []
     calls: list[ToolCall] = []
     for place, block in enumerate(content):
         here = f"{field}[{place}]"
         if block.type == "text":
-            parts += _text(_needed(block.text, f"{here}.text"))
+            parts += _text(_needed(block.text, f"{here}.text"), block.extra)
         elif block.type == "tool_use":
             calls.append(_call(block, here))
         elif block.type == "thinking":
             text = _needed(block.thinking, f"{here}.thinking")
             if text or block.signature:
-                parts.append(ThinkingPart(text=text, signature=block.signature or None))
+                parts.append(ThinkingPart(text=text, signature=block.signature or None, extra=block.extra))
         elif block.type == "redacted_thinking":
-            parts.append(redacted(_needed(block.data, f"{here}.data")))
+            parts.append(redacted(_needed(block.data, f"{here}.data"), block.extra))
+        elif _PROVIDERS(block.type):
+            parts.append(_provided(block))
         else:
             raise _unsupported(block, here, "text, tool_use, thinking, redacted_thinking")
-    return Message(role="assistant", parts=tuple(parts), tool_calls=tuple(calls))
+    return Message(role="assistant", parts=tuple(parts), tool_calls=tuple(calls), extra=turn.extra)
+
+
+_PROVIDERS = re.compile(r"server_tool_use\Z|\w+_tool_result\Z|mcp_tool_use\Z|container_upload\Z|compaction\Z").match
+"""Kinds of blocks that only the provider's own tools give."""
+
+
+def _provided(block: Block) -> OtherPart:
+    """A block of the provider's own, as it was given."""
+    written: Json = {}
+    for name in block.__struct_fields__:
+        value: Any = getattr(block, name)
+        if name == "extra" or value is None or isinstance(value, msgspec.UnsetType):
+            continue
+        written[name] = _decode_any(value) if isinstance(value, msgspec.Raw) else msgspec.to_builtins(value)
+    return OtherPart(written=written | (block.extra or {}))
 
 
 def _call(block: Block, field: str) -> ToolCall:
@@ -158,14 +192,14 @@ def _call(block: Block, field: str) -> ToolCall:
     if isinstance(block.input, msgspec.UnsetType):
         raise Malformed("this field is required", f"{field}.input")
     decoded(_decode_object, block.input, f"{field}.input")
-    return ToolCall(id=call_id, name=name, arguments=arguments_of(bytes(block.input).decode()))
+    return ToolCall(id=call_id, name=name, arguments=arguments_of(bytes(block.input).decode()), extra=block.extra)
 
 
-def _text(text: str) -> tuple[Part, ...]:
-    return (TextPart(text=text),) if text else ()
+def _text(text: str, extra: Json | None = None) -> tuple[Part, ...]:
+    return (TextPart(text=text, extra=extra),) if text else ()
 
 
-def _unsupported(block: Block, field: str, known: str) -> Malformed:
+def _unsupported(block: Shown, field: str, known: str) -> Malformed:
     return Malformed(f"blocks of type {block.type[:40]!r} are not supported here (known: {known})", f"{field}.type")
 
 

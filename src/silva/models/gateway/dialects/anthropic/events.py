@@ -12,9 +12,17 @@ from __future__ import annotations
 
 import msgspec
 
-from silva.models.anthropic.marks import SignedDelta, input_of, redacted_data
+from silva.models.anthropic.marks import ANTHROPIC, SignedDelta, input_of, redacted_data
+from silva.models.carried import merged
 from silva.models.gateway.dialects.anthropic.errors import error_body
-from silva.models.gateway.dialects.anthropic.writing import block_of, call_id, ids_of, message, stop_of, usage_of
+from silva.models.gateway.dialects.anthropic.writing import (
+    block_of,
+    ids_of,
+    message,
+    stop_of,
+    tool_use,
+    usage_of,
+)
 from silva.models.gateway.dialects.dialect import Asked, Stamp
 from silva.models.gateway.dialects.said import Said
 from silva.models.model import Completion, Delta
@@ -35,6 +43,7 @@ class AnthropicEvents:
         self._texts = 0
         self._thought = False
         self._signatures: set[str] = set()
+        self._more: Json | None = None  # what the block that begins next says beside its words
 
     def begin(self) -> bytes:
         """The message starts; what it costs is only known at its end."""
@@ -45,18 +54,29 @@ class AnthropicEvents:
         """A piece of text or thinking."""
         self._said.add(delta.text, delta.thinking)
         written: list[bytes] = []
+        extra = delta.extra if delta.dialect == ANTHROPIC else None
+        if extra and (more := extra.get("block")):
+            self._close(written)
+            self._more = more
+        if extra and (other := extra.get("other")):
+            self._close(written)
+            self._block(written, other)
+            self._stop(written)
         if delta.thinking:
             self._thinking(written, delta.thinking)
         if isinstance(delta, SignedDelta) and delta.signature:
             self._sign(written, delta.signature)
         if delta.text:
             self._text(written, delta.text)
+        if extra and (piece := extra.get("delta")) and self._open:
+            self._piece(written, piece)
         return b"".join(written)
 
     def end(self, completion: Completion) -> bytes:
         """What is left, and the end."""
         said = completion.message
         text, thinking = self._said.rest(said)
+        ours = completion.dialect == ANTHROPIC
         thoughts = [part for part in said.parts if isinstance(part, ThinkingPart)]
         written: list[bytes] = []
         if not self._thought:
@@ -74,13 +94,15 @@ class AnthropicEvents:
             self._text(written, text)
         self._close(written)
         for place, call in enumerate(said.tool_calls):
-            start = {"type": "tool_use", "id": call_id(call, self._stamp, place), "name": call.name, "input": {}}
-            self._block(written, start)
+            start = tool_use(call, self._stamp, place, ours)
+            self._block(written, start | {"input": {}})
             arguments = bytes(input_of(call.arguments)).decode()
             self._piece(written, {"type": "input_json_delta", "partial_json": arguments})
             self._stop(written)
         stop = stop_of(self._asked, completion)
         fields: Json = {"delta": stop, "usage": usage_of(completion.usage)} | ids_of(self._asked, completion)
+        if ours:
+            fields = merged(fields, completion.extra)
         written.append(_event("message_delta", **fields))
         written.append(_event("message_stop"))
         return b"".join(written)
@@ -126,6 +148,8 @@ class AnthropicEvents:
         self._piece(written, {"type": "text_delta", "text": text})
 
     def _block(self, written: list[bytes], block: Json) -> None:
+        more, self._more = self._more, None
+        block = merged(block, more)
         written.append(_event("content_block_start", index=self._index, content_block=block))
 
     def _piece(self, written: list[bytes], delta: Json) -> None:

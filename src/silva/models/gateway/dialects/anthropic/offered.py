@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import msgspec
 
+from silva.models.carried import Open
 from silva.models.gateway.dialects.chat.offered import forced
 from silva.models.gateway.dialects.dialect import Malformed
-from silva.models.gateway.dialects.reading import Name, decoded, distinct, remembered
+from silva.models.gateway.dialects.reading import Name, decoded, distinct, reader, remembered
 from silva.models.gateway.dialects.schema import schema
 from silva.tree import Json, Tool
 
 _MODES = {"auto": "auto", "any": "required", "none": "none"}
 
 
-class _Tool(msgspec.Struct):
+class _Tool(Open):
     name: Name
     type: str | None = None
     description: str | None = None
     input_schema: Json | None = None
+    strict: bool | None = None
 
 
 class _Choice(msgspec.Struct):
@@ -29,7 +31,7 @@ class _Choice(msgspec.Struct):
 Tools = list[_Tool] | None
 Choice = _Choice | None
 
-_decode_tools = msgspec.json.Decoder(Tools).decode
+_decode_tools = reader(Tools)
 _decode_choice = msgspec.json.Decoder(Choice).decode
 
 
@@ -44,7 +46,15 @@ def _read(data: bytes) -> tuple[Tool, ...]:
         if entry.input_schema is None:
             raise Malformed("this field is required", f"tools[{place}].input_schema")
         parameters = schema(entry.input_schema, f"tools[{place}].input_schema")
-        tools.append(Tool(name=entry.name, description=entry.description or "", parameters=parameters))
+        tools.append(
+            Tool(
+                name=entry.name,
+                description=entry.description or "",
+                parameters=parameters,
+                strict=entry.strict,
+                extra=entry.extra,
+            )
+        )
     return distinct(tuple(tools), "tools")
 
 

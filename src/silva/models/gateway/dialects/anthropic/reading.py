@@ -22,6 +22,7 @@ from silva.models.gateway.dialects.reading import (
     one,
     passed_on,
     plain,
+    reader,
 )
 from silva.models.model import Sampling
 from silva.tree import Json, Message
@@ -66,26 +67,10 @@ class Body(msgspec.Struct):
     n: int | None = None
 
 
-_OURS = frozenset(
-    {
-        "betas",
-        "cache_control",
-        "container",
-        "context_management",
-        "diagnostics",
-        "inference_geo",
-        "service_tier",
-        "speed",
-        "user_profile_id",
-        "workspace_id",
-    }
-)
-"""Fields that concern the provider's own house: accepted, and not passed on."""
+_KNOWN = frozenset(Body.__struct_fields__)
 
-_KNOWN = frozenset(Body.__struct_fields__) | _OURS
-
-_decode_messages = msgspec.json.Decoder(list[Turn]).decode
-_decode_system = msgspec.json.Decoder(str | list[Block] | None).decode
+_decode_messages = reader(list[Turn])
+_decode_system = reader(str | list[Block] | None)
 _decode_body = msgspec.json.Decoder(Body).decode
 _decode_any = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -126,6 +111,9 @@ def read(body: bytes, *, counting: bool = False) -> Asked:
         extra["thinking"] = _thinking(known.thinking, members["thinking"])
     if known.output_config is not None:
         extra |= _output(known.output_config)
+    for name in ("metadata", "output_config"):
+        if getattr(known, name) is not None:
+            extra[name] = plain(decoded(_decode_any, members[name], name), name)
     return Asked(
         model=known.model,
         messages=messages,

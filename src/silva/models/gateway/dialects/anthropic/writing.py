@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import msgspec
 
-from silva.models.anthropic.marks import STOP_SEQUENCE, input_of, redacted_data
+from silva.models.anthropic.marks import ANTHROPIC, STOP_SEQUENCE, input_of, redacted_data
+from silva.models.carried import merged
 from silva.models.gateway.dialects.chat.writing import sampled_ids
 from silva.models.gateway.dialects.dialect import Asked, Stamp
 from silva.models.model import Completion
-from silva.tree import Json, Part, TextPart, ThinkingPart, ToolCall, Usage
+from silva.tree import Json, OtherPart, Part, TextPart, ThinkingPart, ToolCall, Usage
 
 PREFIX = "msg_"
 
@@ -31,10 +32,12 @@ _encode = msgspec.json.Encoder().encode
 def write(asked: Asked, completion: Completion, stamp: Stamp) -> bytes:
     """The whole reply as JSON."""
     said = completion.message
-    content = [block for part in said.parts if (block := block_of(part)) is not None]
-    content += [tool_use(call, stamp, place) for place, call in enumerate(said.tool_calls)]
+    ours = completion.dialect == ANTHROPIC
+    content = [block for part in said.parts if (block := block_of(part, ours)) is not None]
+    content += [tool_use(call, stamp, place, ours) for place, call in enumerate(said.tool_calls)]
     body = message(stamp, content, usage_of(completion.usage)) | stop_of(asked, completion)
-    return _encode(body | ids_of(asked, completion))
+    body |= ids_of(asked, completion)
+    return _encode(merged(body, completion.extra) if ours else body)
 
 
 def message(stamp: Stamp, content: list[Json], usage: Json) -> Json:
@@ -51,15 +54,19 @@ def message(stamp: Stamp, content: list[Json], usage: Json) -> Json:
     }
 
 
-def block_of(part: Part) -> Json | None:
-    """The content block of a part; None where there is nothing to show."""
+def block_of(part: Part, ours: bool = False) -> Json | None:
+    """The content block of a part, with its extra where that was said in this API; None where there is nothing to
+    show."""
+    if isinstance(part, OtherPart):
+        return part.written if ours else None
+    extra = part.extra if ours else None
     if isinstance(part, TextPart):
-        return {"type": "text", "text": part.text} if part.text else None
+        return merged({"type": "text", "text": part.text}, extra) if part.text else None
     if isinstance(part, ThinkingPart):
         data = redacted_data(part)
         if data is not None:
-            return {"type": "redacted_thinking", "data": data}
-        return {"type": "thinking", "thinking": part.text, "signature": part.signature or ""}
+            return merged({"type": "redacted_thinking", "data": data}, extra)
+        return merged({"type": "thinking", "thinking": part.text, "signature": part.signature or ""}, extra)
     return None
 
 
@@ -68,14 +75,15 @@ def call_id(call: ToolCall, stamp: Stamp, place: int) -> str:
     return call.id or f"toolu_{stamp.id}_{place}"
 
 
-def tool_use(call: ToolCall, stamp: Stamp, place: int) -> Json:
-    """The content block of a tool call."""
-    return {
+def tool_use(call: ToolCall, stamp: Stamp, place: int, ours: bool = False) -> Json:
+    """The content block of a tool call, with its extra where that was said in this API."""
+    written: Json = {
         "type": "tool_use",
         "id": call_id(call, stamp, place),
         "name": call.name,
         "input": input_of(call.arguments),
     }
+    return merged(written, call.extra if ours else None)
 
 
 def stop_of(asked: Asked, completion: Completion) -> Json:
@@ -93,8 +101,8 @@ def stop_of(asked: Asked, completion: Completion) -> Json:
 def usage_of(usage: Usage) -> Json:
     """The usage block: cached tokens are counted apart from the input."""
     return {
-        "input_tokens": max(usage.prompt_tokens - usage.cached_tokens, 0),
-        "cache_creation_input_tokens": 0,
+        "input_tokens": max(usage.prompt_tokens - usage.cached_tokens - usage.written_tokens, 0),
+        "cache_creation_input_tokens": usage.written_tokens,
         "cache_read_input_tokens": usage.cached_tokens,
         "output_tokens": usage.completion_tokens,
     }

@@ -3,8 +3,9 @@
     bytes ─▶ reading ─▶ Asked          Completion ─▶ writing ─▶ JSON          Delta … Completion ─▶ events ─▶ chunks
 
 What a client may send and Silva has no field for goes on in `sampling.extra` as it came: `response_format`,
-`parallel_tool_calls`, `reasoning_effort`, `top_logprobs`, penalties, and every field nobody here knows. `metadata` and
-`store` concern a store that is not ours: they stay in `echo`. A tool's `strict` and a picture's `detail` are not kept.
+`parallel_tool_calls`, `reasoning_effort`, `top_logprobs`, penalties, and every field nobody here knows; `user`,
+`metadata` and `store` too. What messages, parts, calls and tools say beyond what is read of them stays in their
+`extra`; what a provider of this API says beyond its reply's words is written where it stood.
 """
 
 from __future__ import annotations

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+from silva.models.carried import merged
 from silva.models.gateway.dialects.chat.writing import (
+    CHAT,
     PREFIX,
     calls_of,
     finish_of,
@@ -50,6 +52,8 @@ class ChatEvents:
     def delta(self, delta: Delta) -> bytes:
         """A chunk of text or thinking."""
         self._said.add(delta.text, delta.thinking)
+        if delta.extra is not None and delta.dialect == CHAT:
+            return self._more(delta, delta.extra)
         piece: Json = {}
         if delta.thinking:
             piece["reasoning_content"] = delta.thinking
@@ -63,10 +67,11 @@ class ChatEvents:
         written = [self.delta(Delta(text=text, thinking=thinking))]
         calls = completion.message.tool_calls
         legacy = "functions" in self._asked.echo
+        ours = completion.dialect == CHAT
         if calls and legacy:
-            written.append(self._piece({"function_call": function_of(calls[0])}))
+            written.append(self._piece({"function_call": function_of(calls[0], ours)}))
         elif calls:
-            listed = [{"index": place, **call} for place, call in enumerate(calls_of(calls, self._stamp))]
+            listed = [{"index": place, **call} for place, call in enumerate(calls_of(calls, self._stamp, ours))]
             written.append(self._piece({"tool_calls": listed}))
         choice: Json = {
             "index": 0,
@@ -81,7 +86,10 @@ class ChatEvents:
             tail["prompt_token_ids"] = completion.prompt_ids
         written.append(self._head + self._usage + b"," + _encode(tail)[1:] + b"\n\n")
         if self._asked.wants_usage:
-            last = {"choices": (), "usage": usage_of(completion.usage)}
+            usage = usage_of(completion.usage)
+            if ours and completion.extra:
+                usage = merged(usage, completion.extra.get("usage"))
+            last = {"choices": (), "usage": usage}
             written.append(self._head + b"," + _encode(last)[1:] + b"\n\n")
         written.append(_DONE)
         return b"".join(written)
@@ -89,6 +97,30 @@ class ChatEvents:
     def error(self, status: int, kind: str, message: str) -> bytes:
         """An event with the error; no end mark follows."""
         return b"data: " + error_body(status, kind, message) + b"\n\n"
+
+    def _more(self, delta: Delta, extra: Json) -> bytes:
+        """A chunk that says more than words, as the provider's did; what it says of usage stands in the last one."""
+        around = {name: value for name, value in extra.items() if name not in ("choices", "usage")}
+        of_choice: Json = dict(extra.get("choices") or {})
+        piece: Json = {}
+        if delta.thinking:
+            piece["reasoning_content"] = delta.thinking
+        if delta.text:
+            piece["content"] = delta.text
+        more: Json = dict(of_choice.pop("delta", None) or {})
+        if "reasoning" in more and more["reasoning"] is None:
+            more["reasoning"] = delta.thinking
+        if "refusal" in more and more["refusal"] is None:
+            more["refusal"] = piece.pop("content", "")
+        written: list[bytes] = []
+        if "content" in piece and "content" in more:
+            written.append(self._piece({"content": piece.pop("content")}))
+        piece = merged(piece, more)
+        if piece or around or of_choice:
+            choice = merged({"index": 0, "delta": piece, "logprobs": None, "finish_reason": None}, of_choice)
+            body = merged({"choices": (choice,)}, around)
+            written.append(self._head + self._usage + b"," + _encode(body)[1:] + b"\n\n")
+        return b"".join(written)
 
     def _piece(self, delta: Json) -> bytes:
         choices = b',"choices":[{"index":0,"delta":' + _encode(delta) + b',"logprobs":null,"finish_reason":null}]}\n\n'

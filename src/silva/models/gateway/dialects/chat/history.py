@@ -6,10 +6,12 @@ from typing import Any
 
 import msgspec
 
+from silva.models.carried import Open, joined, nested
 from silva.models.gateway.dialects.dialect import Malformed
 from silva.models.gateway.dialects.images import Images, of_url
 from silva.models.gateway.dialects.reading import named
-from silva.tree import Message, Part, Role, TextPart, ThinkingPart, ToolCall
+from silva.models.wire import other, thought
+from silva.tree import Json, Message, Part, Role, TextPart, ThinkingPart, ToolCall
 
 ROLES: dict[str, Role] = {
     "system": "system",
@@ -24,29 +26,30 @@ DEVELOPER = "developer"
 """The name of a system message that was sent as `developer` and had no name."""
 
 
-class _Address(msgspec.Struct):
+class _Address(Open):
     url: str
+    detail: str | None = None
 
 
-class _Part(msgspec.Struct):
+class _Part(Open):
     type: str
     text: str | None = None
     refusal: str | None = None
     image_url: _Address | str | None = None
 
 
-class _Function(msgspec.Struct):
+class _Function(Open):
     name: str
     arguments: str | None = None
 
 
-class _Call(msgspec.Struct):
+class _Call(Open):
     id: str
     type: str = "function"
     function: _Function | None = None
 
 
-class _Message(msgspec.Struct):
+class _Message(Open):
     role: str
     content: str | list[_Part] | None = None
     tool_calls: list[_Call] | None = None
@@ -80,7 +83,7 @@ def messages_of(written: Messages, images: Images) -> tuple[Message, ...]:
         if isinstance(content, str):
             parts: tuple[Part, ...] = (TextPart(text=content),) if content else ()
         elif content:
-            parts = _parts(content, f"messages[{place}].content", images)
+            parts = _parts(content, f"messages[{place}].content", images, role == "assistant")
         else:
             parts = ()
         name = message.name or None
@@ -104,7 +107,7 @@ def messages_of(written: Messages, images: Images) -> tuple[Message, ...]:
             answered = legacy.get(name, f"call_{name}")
         else:
             named(answered, f"messages[{place}].tool_call_id")
-        found.append(Message(role=role, parts=parts, tool_call_id=answered, name=name))
+        found.append(Message(role=role, parts=parts, tool_call_id=answered, name=name, extra=message.extra))
     return tuple(found)
 
 
@@ -113,11 +116,14 @@ def _assistant(
 ) -> Message:
     if message.audio is not None:
         raise Malformed("audio is not supported", f"messages[{place}].audio")
-    if message.refusal and not parts:
-        parts = (TextPart(text=message.refusal),)
+    extra = message.extra
+    if message.refusal:
+        extra = joined(extra, {"refusal": message.refusal if parts else None})
+        parts = parts or (TextPart(text=message.refusal),)
     thinking = message.reasoning_content or message.reasoning
     if thinking:
         parts = (ThinkingPart(text=thinking), *parts)
+        extra = joined(extra, named_otherwise(message.reasoning_content, message.reasoning))
     calls: tuple[ToolCall, ...] = ()
     function = message.function_call
     if function is not None:
@@ -127,8 +133,15 @@ def _assistant(
     elif function is not None:
         legacy[function.name] = f"call_{place}"
         arguments = "{}" if function.arguments is None else function.arguments
-        calls = (ToolCall(id=f"call_{place}", name=function.name, arguments=arguments),)
-    return Message(role="assistant", parts=parts, tool_calls=calls, name=name)
+        calls = (ToolCall(id=f"call_{place}", name=function.name, arguments=arguments, extra=function.extra),)
+    return Message(role="assistant", parts=parts, tool_calls=calls, name=name, extra=extra)
+
+
+def named_otherwise(content: str | None, reasoning: str | None) -> Json | None:
+    """What an extra says of thinking that came under the name `reasoning`: null stands for the thinking itself."""
+    if not reasoning:
+        return None
+    return {"reasoning": None if not content or content == reasoning else reasoning}
 
 
 def _call(call: _Call, place: int, number: int) -> ToolCall:
@@ -143,10 +156,11 @@ def _call(call: _Call, place: int, number: int) -> ToolCall:
         named(call.id, f"messages[{place}].tool_calls[{number}].id")
         named(name, f"messages[{place}].tool_calls[{number}].function.name")
     arguments = function.arguments
-    return ToolCall(id=call.id, name=name, arguments="{}" if arguments is None else arguments)
+    extra = joined(call.extra, nested(function=function.extra)) if call.extra or function.extra else None
+    return ToolCall(id=call.id, name=name, arguments="{}" if arguments is None else arguments, extra=extra)
 
 
-def _parts(content: list[_Part], field: str, images: Images) -> tuple[Part, ...]:
+def _parts(content: list[_Part], field: str, images: Images, policy: bool) -> tuple[Part, ...]:
     parts: list[Part] = []
     for place, part in enumerate(content):
         if part.type == "text" or part.type == "refusal":
@@ -154,12 +168,22 @@ def _parts(content: list[_Part], field: str, images: Images) -> tuple[Part, ...]
             if text is None:
                 raise Malformed("this field is required", f"{field}[{place}].{part.type}")
             if text:
-                parts.append(TextPart(text=text))
+                extra = part.extra if part.type == "text" else joined(part.extra, {"type": "refusal"})
+                parts.append(TextPart(text=text, extra=extra))
+        elif part.type == "thinking" and policy:
+            parts.append(thought(part.extra))
+        elif policy and part.type != "image_url":
+            parts.append(other(part.type, part.text, part.extra))
         elif part.type == "image_url":
-            address = part.image_url.url if isinstance(part.image_url, _Address) else part.image_url
-            if address is None:
+            given = part.image_url
+            if given is None:
                 raise Malformed("this field is required", f"{field}[{place}].image_url")
-            parts.append(of_url(address, f"{field}[{place}].image_url.url", images))
+            address = given if isinstance(given, _Address) else _Address(url=given)
+            picture = of_url(address.url, f"{field}[{place}].image_url.url", images)
+            extra = joined(part.extra, nested(image_url=address.extra))
+            if extra or address.detail is not None:
+                picture = msgspec.structs.replace(picture, detail=address.detail, extra=extra)
+            parts.append(picture)
         else:
             raise Malformed(
                 f"parts of type {part.type[:40]!r} are not supported: send text or image_url", f"{field}[{place}].type"

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import msgspec
 
+from silva.models.carried import Open, joined, nested
 from silva.models.gateway.dialects.dialect import Malformed
-from silva.models.gateway.dialects.reading import Name, decoded, distinct, remembered
+from silva.models.gateway.dialects.reading import Name, decoded, distinct, reader, remembered
 from silva.models.gateway.dialects.schema import schema
 from silva.tree import Json, Tool
 
 MODES = ("auto", "none", "required")
 
 
-class _Function(msgspec.Struct):
+class _Function(Open):
     name: Name
     description: str | None = None
     parameters: Json | None = None
+    strict: bool | None = None
 
 
-class _Tool(msgspec.Struct):
+class _Tool(Open):
     type: str = "function"
     function: _Function | None = None
 
@@ -48,8 +50,8 @@ Tools = list[_Tool] | None
 Functions = list[_Function] | None
 Choice = str | _Choice | None
 
-_decode_tools = msgspec.json.Decoder(Tools).decode
-_decode_functions = msgspec.json.Decoder(Functions).decode
+_decode_tools = reader(Tools)
+_decode_functions = reader(Functions)
 _decode_choice = msgspec.json.Decoder(Choice).decode
 
 
@@ -62,18 +64,28 @@ def _read_tools(data: bytes) -> tuple[Tool, ...]:
             )
         if entry.function is None:
             raise Malformed("this field is required", f"tools[{place}].function")
-        tools.append(_tool(entry.function, f"tools[{place}].function"))
+        extra = joined(entry.extra, nested(function=entry.function.extra))
+        tools.append(_tool(entry.function, f"tools[{place}].function", extra))
     return distinct(tuple(tools), "tools")
 
 
 def _read_functions(data: bytes) -> tuple[Tool, ...]:
     found = decoded(_decode_functions, data, "functions") or ()
-    return distinct(tuple(_tool(entry, f"functions[{place}]") for place, entry in enumerate(found)), "functions")
+    return distinct(
+        tuple(_tool(entry, f"functions[{place}]", nested(function=entry.extra)) for place, entry in enumerate(found)),
+        "functions",
+    )
 
 
-def _tool(function: _Function, field: str) -> Tool:
+def _tool(function: _Function, field: str, extra: Json | None) -> Tool:
     parameters = schema(function.parameters or {}, f"{field}.parameters")
-    return Tool(name=function.name, description=function.description or "", parameters=parameters)
+    return Tool(
+        name=function.name,
+        description=function.description or "",
+        parameters=parameters,
+        strict=function.strict,
+        extra=extra,
+    )
 
 
 tools_of = remembered(_read_tools)

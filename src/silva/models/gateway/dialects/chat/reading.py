@@ -26,6 +26,7 @@ from silva.models.gateway.dialects.reading import (
     needed,
     one,
     passed_on,
+    reader,
 )
 from silva.models.model import Sampling
 from silva.tree import Json
@@ -87,7 +88,10 @@ _CONSUMED = frozenset(
     }
 )
 
-_decode_messages = msgspec.json.Decoder(Messages).decode
+_PROVIDERS = ("user", "store", "metadata")
+"""Fields of whose words Silva takes note, and which are the provider's as well."""
+
+_decode_messages = reader(Messages)
 _decode_body = msgspec.json.Decoder(Body).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -120,13 +124,13 @@ def read(body: bytes) -> Asked:
         tool_choice, left = chosen(legacy_choice, tools, "function_call")
     if choice is not None:
         tool_choice, left = chosen(choice, tools, "tool_choice")
+    options = known.stream_options
     if known.metadata is not None:
         echo["metadata"] = known.metadata
     if known.store is not None:
         echo["store"] = known.store
-    others = members.keys() - _CONSUMED
+    others = {*(members.keys() - _CONSUMED), *(name for name in _PROVIDERS if getattr(known, name) is not None)}
     stop = known.stop
-    options = known.stream_options
     return Asked(
         model=known.model,
         messages=messages,

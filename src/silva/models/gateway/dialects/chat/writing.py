@@ -2,6 +2,8 @@
 
 Token ids stand where vLLM puts them: `prompt_token_ids` beside the choices, `token_ids` in the choice. Logprobs carry
 no token texts ("" each), for a Completion has none; the ids say which token is meant.
+
+What the provider said beyond that stands where it stood, where it came by this API.
 """
 
 from __future__ import annotations
@@ -10,9 +12,13 @@ from collections.abc import Iterable
 
 import msgspec
 
+from silva.models.carried import merged
 from silva.models.gateway.dialects.dialect import Asked, Stamp
 from silva.models.model import Completion
-from silva.tree import Json, ToolCall, Usage
+from silva.tree import Json, Message, OtherPart, Part, TextPart, ThinkingPart, ToolCall, Usage
+
+CHAT = "chat"
+"""The API's name where a completion says in whose words its extras are."""
 
 PREFIX = "chatcmpl-"
 
@@ -34,16 +40,18 @@ _AFTER = b',"bytes":null,"top_logprobs":[]}'
 def write(asked: Asked, completion: Completion, stamp: Stamp) -> bytes:
     """The whole reply as JSON."""
     said = completion.message
-    text = said.text
-    message: Json = {"role": "assistant", "content": text or (None if said.tool_calls else ""), "refusal": None}
+    ours = completion.dialect == CHAT
+    message: Json = {"role": "assistant", "content": _content(said, ours), "refusal": None}
     if thinking := said.thinking:
         message["reasoning_content"] = thinking
     legacy = "functions" in asked.echo
     if said.tool_calls:
         if legacy:
-            message["function_call"] = function_of(said.tool_calls[0])
+            message["function_call"] = function_of(said.tool_calls[0], ours)
         else:
-            message["tool_calls"] = list(calls_of(said.tool_calls, stamp))
+            message["tool_calls"] = list(calls_of(said.tool_calls, stamp, ours))
+    if ours and said.extra:
+        message = beside(message, said)
     choice: Json = {
         "index": 0,
         "message": message,
@@ -57,13 +65,49 @@ def write(asked: Asked, completion: Completion, stamp: Stamp) -> bytes:
         "model": stamp.model,
         "choices": (choice,),
         "usage": usage_of(completion.usage),
-        "system_fingerprint": completion.policy_version or None,
         "policy_version": completion.policy_version or None,
     }
+    if completion.policy_version:
+        body["system_fingerprint"] = completion.policy_version
     if asked.wants_ids:
         choice["token_ids"] = sampled_ids(completion)
         body["prompt_token_ids"] = completion.prompt_ids
+    if ours and completion.extra:
+        around = dict(completion.extra)
+        merged(choice, around.pop("choices", None))
+        merged(body, around)
+    body.setdefault("system_fingerprint", None)
     return _encode(body)
+
+
+def beside(message: Json, said: Message) -> Json:
+    """The message with its extra; where that says null of `reasoning` or `refusal`, the thinking or the text came by
+    that name."""
+    extra = dict(said.extra or {})
+    if "reasoning" in extra and extra["reasoning"] is None:
+        message["reasoning"] = said.thinking
+    if "refusal" in extra:
+        refused = extra.pop("refusal")
+        message["refusal"] = said.text if refused is None else refused
+        message["content"] = None if refused is None else message["content"]
+    return merged(message, extra)
+
+
+def _content(said: Message, ours: bool) -> str | list[Json] | None:
+    """The text; the list of the parts where one of them says more than text or thinking."""
+    if ours and any(isinstance(part, OtherPart) or (isinstance(part, TextPart) and part.extra) for part in said.parts):
+        return [found for part in said.parts if (found := _part(part)) is not None]
+    return said.text or (None if said.tool_calls else "")
+
+
+def _part(part: Part) -> Json | None:
+    if isinstance(part, OtherPart):
+        return part.written
+    if isinstance(part, TextPart):
+        return merged({"type": "text", "text": part.text}, part.extra)
+    if isinstance(part, ThinkingPart) and part.extra:
+        return merged({"type": "thinking", "thinking": [{"type": "text", "text": part.text}]}, part.extra)
+    return None
 
 
 def sampled_ids(completion: Completion) -> tuple[int, ...] | None:
@@ -83,23 +127,32 @@ def finish_of(completion: Completion, legacy: bool = False) -> str:
 
 def usage_of(usage: Usage) -> Json:
     """The usage block."""
+    details: Json = {"cached_tokens": usage.cached_tokens}
+    if usage.written_tokens:
+        details["cache_write_tokens"] = usage.written_tokens
     return {
         "prompt_tokens": usage.prompt_tokens,
         "completion_tokens": usage.completion_tokens,
         "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+        "prompt_tokens_details": details,
     }
 
 
-def function_of(call: ToolCall) -> Json:
-    """Name and arguments of a call."""
-    return {"name": call.name, "arguments": call.arguments}
+def function_of(call: ToolCall, ours: bool = False) -> Json:
+    """Name and arguments of a call, with what else was said of its function where that was said in this API."""
+    written: Json = {"name": call.name, "arguments": call.arguments}
+    return merged(written, call.extra.get("function")) if ours and call.extra else written
 
 
-def calls_of(calls: Iterable[ToolCall], stamp: Stamp) -> Iterable[Json]:
+def calls_of(calls: Iterable[ToolCall], stamp: Stamp, ours: bool = False) -> Iterable[Json]:
     """The tool calls; one without an id gets one from its place in this reply."""
     for place, call in enumerate(calls):
-        yield {"id": call.id or f"call_{stamp.id}_{place}", "type": "function", "function": function_of(call)}
+        written: Json = {
+            "id": call.id or f"call_{stamp.id}_{place}",
+            "type": "function",
+            "function": function_of(call),
+        }
+        yield merged(written, call.extra) if ours else written
 
 
 def logprobs_of(completion: Completion) -> msgspec.Raw | None:

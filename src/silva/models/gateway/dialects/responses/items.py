@@ -8,23 +8,27 @@ message   ─┼▶ one assistant message, as one reply gave them; a message aft
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
+from silva.models.carried import Open, joined
 from silva.models.gateway.dialects.chat.history import DEVELOPER, ROLES
 from silva.models.gateway.dialects.dialect import Malformed
 from silva.models.gateway.dialects.images import Images, of_url
 from silva.models.gateway.dialects.reading import Name, join, named
 from silva.models.gateway.dialects.responses.offered import SHELL
-from silva.tree import Message, Part, TextPart, ThinkingPart, ToolCall
+from silva.tree import Json, Message, Part, TextPart, ThinkingPart, ToolCall
 
 
-class _Part(msgspec.Struct):
+class _Part(Open):
     type: str
     text: str | None = None
     refusal: str | None = None
     image_url: str | None = None
+    detail: str | None = None
+    annotations: Any = None
+    logprobs: Any = None
 
 
 class _Thought(msgspec.Struct):
@@ -40,9 +44,10 @@ class Action(msgspec.Struct, omit_defaults=True):
     env: dict[str, str] | None = None
 
 
-class _Item(msgspec.Struct):
+class _Item(Open):
     type: str | None = None
     role: str | None = None
+    status: Any = None
     content: str | list[_Part] | None = None
     id: str | None = None
     call_id: Name | None = None
@@ -73,6 +78,7 @@ class _Turn:
         self.parts = parts or []
         self.calls: list[ToolCall] = []
         self.spoke = False
+        self.extra: Json | None = None
 
     @property
     def begun(self) -> bool:
@@ -90,7 +96,7 @@ class _Turn:
         return _Turn(ahead)
 
     def message(self) -> Message:
-        return Message(role="assistant", parts=tuple(self.parts), tool_calls=tuple(self.calls))
+        return Message(role="assistant", parts=tuple(self.parts), tool_calls=tuple(self.calls), extra=self.extra)
 
 
 def messages_of(written: Input, images: Images) -> tuple[Message, ...]:
@@ -115,6 +121,7 @@ def messages_of(written: Input, images: Images) -> tuple[Message, ...]:
                 found.append(turn.message())
                 turn = following
             turn.parts += _parts(item.content, f"{field}.content", images)
+            turn.extra = joined(turn.extra, item.extra)
             turn.spoke = True
         elif kind == "reasoning":
             turn.parts.append(_thinking(item, field))
@@ -138,13 +145,15 @@ def _other(item: _Item, kind: str, field: str, images: Images) -> Message:
                 f"role {(item.role or '')[:40]!r} is not one of user, assistant, system, developer", f"{field}.role"
             )
         name = DEVELOPER if item.role == DEVELOPER else None
-        return Message(role=role, parts=tuple(_parts(item.content, f"{field}.content", images)), name=name)
+        return Message(
+            role=role, parts=tuple(_parts(item.content, f"{field}.content", images)), name=name, extra=item.extra
+        )
     if kind in OUTPUTS:
         answered = item.call_id
         if answered is None and kind == "local_shell_call_output" and item.id is not None:
             answered = named(item.id, f"{field}.id")
         parts = tuple(_parts(_given(item.output, f"{field}.output"), f"{field}.output", images))
-        return Message(role="tool", parts=parts, tool_call_id=_given(answered, f"{field}.call_id"))
+        return Message(role="tool", parts=parts, tool_call_id=_given(answered, f"{field}.call_id"), extra=item.extra)
     if kind == "item_reference":
         raise Malformed("items are not kept here: send the item itself (with store: false SDKs do)", field)
     raise Malformed(f"items of type {kind[:40]!r} are not supported", f"{field}.type")
@@ -153,12 +162,14 @@ def _other(item: _Item, kind: str, field: str, images: Images) -> Message:
 def _call(item: _Item, kind: str, field: str) -> ToolCall:
     call_id = _given(item.call_id, f"{field}.call_id")
     if kind == "local_shell_call":
-        return ToolCall(id=call_id, name=SHELL, arguments=shell_arguments(_given(item.action, f"{field}.action")))
+        arguments = shell_arguments(_given(item.action, f"{field}.action"))
+        return ToolCall(id=call_id, name=SHELL, arguments=arguments, extra=item.extra)
     name = _given(item.name, f"{field}.name")
     if kind == "custom_tool_call":
         text = _given(item.input, f"{field}.input")
-        return ToolCall(id=call_id, name=name, arguments=_encode({"input": text}).decode())
-    return ToolCall(id=call_id, name=name, arguments="{}" if item.arguments is None else item.arguments)
+        return ToolCall(id=call_id, name=name, arguments=_encode({"input": text}).decode(), extra=item.extra)
+    arguments = "{}" if item.arguments is None else item.arguments
+    return ToolCall(id=call_id, name=name, arguments=arguments, extra=item.extra)
 
 
 def shell_arguments(action: Action) -> str:
@@ -171,7 +182,7 @@ def _thinking(item: _Item, field: str) -> ThinkingPart:
     texts = [content] if isinstance(content, str) else [part.text or "" for part in content]
     if not any(texts):
         texts = [thought.text for thought in item.summary or ()]
-    return ThinkingPart(text="\n".join(texts), signature=item.encrypted_content or None)
+    return ThinkingPart(text="\n".join(texts), signature=item.encrypted_content or None, extra=item.extra)
 
 
 def _parts(content: str | list[_Part] | None, field: str, images: Images) -> list[Part]:
@@ -183,11 +194,14 @@ def _parts(content: str | list[_Part] | None, field: str, images: Images) -> lis
         if part.type in TEXTS or part.type == "refusal":
             text = part.refusal if part.type == "refusal" else part.text
             if text := _given(text, f"{here}.{'refusal' if part.type == 'refusal' else 'text'}"):
-                parts.append(TextPart(text=text))
+                parts.append(TextPart(text=text, extra=part.extra))
         elif part.type == "input_image":
             if part.image_url is None:
                 raise Malformed("files are not kept here: send the picture as a data: URL", f"{here}.image_url")
-            parts.append(of_url(part.image_url, f"{here}.image_url", images))
+            picture = of_url(part.image_url, f"{here}.image_url", images)
+            if part.detail is not None or part.extra:
+                picture = msgspec.structs.replace(picture, detail=part.detail, extra=part.extra)
+            parts.append(picture)
         else:
             raise Malformed(
                 f"parts of type {part.type[:40]!r} are not supported: send input_text or input_image", f"{here}.type"

@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 
+from silva.models.carried import Open
 from silva.models.gateway.dialects.chat.offered import allowed, forced, mode
 from silva.models.gateway.dialects.dialect import Malformed
-from silva.models.gateway.dialects.reading import Name, decoded, distinct, plain, remembered
+from silva.models.gateway.dialects.reading import Name, decoded, distinct, plain, reader, remembered
 from silva.models.gateway.dialects.schema import schema
 from silva.tree import Json, Tool
 
@@ -51,12 +52,13 @@ class _Format(msgspec.Struct):
     definition: str | None = None
 
 
-class _Tool(msgspec.Struct):
+class _Tool(Open):
     type: str
     name: Name | None = None
     description: str | None = None
     parameters: Json | None = None
     format: _Format | None = None
+    strict: bool | None = None
 
 
 class _Reference(msgspec.Struct):
@@ -83,7 +85,7 @@ class Offered(msgspec.Struct, frozen=True):
 Tools = list[_Tool] | None
 Choice = str | _Choice | None
 
-_decode_tools = msgspec.json.Decoder(Tools).decode
+_decode_tools = reader(Tools)
 _decode_written = msgspec.json.Decoder(tuple[Any, ...] | None).decode
 _decode_choice = msgspec.json.Decoder(Choice).decode
 
@@ -106,10 +108,18 @@ def _read(data: bytes) -> Offered:
             raise Malformed("this field is required", f"tools[{place}].name")
         if entry.type == "custom":
             custom.append(entry.name)
-            tools.append(Tool(name=entry.name, description=_described(entry), parameters=INPUT))
+            tools.append(Tool(name=entry.name, description=_described(entry), parameters=INPUT, extra=entry.extra))
         else:
             parameters = schema(entry.parameters or {}, f"tools[{place}].parameters")
-            tools.append(Tool(name=entry.name, description=entry.description or "", parameters=parameters))
+            tools.append(
+                Tool(
+                    name=entry.name,
+                    description=entry.description or "",
+                    parameters=parameters,
+                    strict=entry.strict,
+                    extra=entry.extra,
+                )
+            )
     written = plain(list(decoded(_decode_written, data, "tools") or ()), "tools")
     return Offered(tools=distinct(tuple(tools), "tools"), custom=tuple(custom), shell=shell, written=tuple(written))
 

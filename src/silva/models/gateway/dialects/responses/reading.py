@@ -21,6 +21,7 @@ from silva.models.gateway.dialects.reading import (
     one,
     passed_on,
     plain,
+    reader,
 )
 from silva.models.gateway.dialects.responses.items import Input, messages_of
 from silva.models.gateway.dialects.responses.offered import Offered, chosen, offered
@@ -87,21 +88,18 @@ _OURS = frozenset(
         "context_management",
         "image",
         "moderation",
-        "prompt_cache_key",
         "prompt_cache_options",
-        "prompt_cache_retention",
-        "safety_identifier",
-        "service_tier",
         "stream_options",
     }
 )
-"""Fields of this API that mean nothing to a model server: accepted, and kept to be repeated at most."""
+"""Fields of this API that mean nothing to a model server: accepted, told as left out, and kept to be repeated at most.
+"""
 
 _REPEATED = ("instructions", "metadata", "store", "truncation", "parallel_tool_calls", "previous_response_id")
 
 _KNOWN = frozenset(Body.__struct_fields__) | _OURS
 
-_decode_input = msgspec.json.Decoder(Input).decode
+_decode_input = reader(Input)
 _decode_body = msgspec.json.Decoder(Body).decode
 _decode_any = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -141,6 +139,7 @@ def read(body: bytes) -> Asked:
         echo["shell"] = True
     wants_logprobs = LOGPROBS in (known.include or ())
     extra = passed_on(members, members.keys() - _KNOWN)
+    left_out = tuple(sorted(_OURS & members.keys()))
     return Asked(
         model=known.model,
         messages=messages,
@@ -163,6 +162,7 @@ def read(body: bytes) -> Asked:
         wants_usage=True,
         images=images,
         echo=echo,
+        left_out=left_out,
     )
 
 
@@ -180,6 +180,8 @@ def _translated(known: Body) -> Json:
     extra: Json = {}
     if known.parallel_tool_calls is not None:
         extra["parallel_tool_calls"] = known.parallel_tool_calls
+    if known.user is not None:
+        extra["user"] = known.user
     if known.reasoning is not None and known.reasoning.effort is not None:
         extra["reasoning_effort"] = known.reasoning.effort
     if known.top_logprobs and LOGPROBS in (known.include or ()):

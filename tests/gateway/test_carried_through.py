@@ -1,0 +1,149 @@
+"""What is said beyond what Silva reads goes through a running gateway both ways, and stands in the lake."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from conftest import Serving
+from silva.tree import Author
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+CALL = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "null"}, "extra_content": {"proof": "x"}}
+
+
+class Backend:
+    """Says what it is told to, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.said = b""
+        self.kind = "application/json"
+        self.asked: list[Any] = []
+        self.headers: list[dict[str, str]] = []
+        backend = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                backend.asked.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                backend.headers.append({name.lower(): value for name, value in self.headers.items()})
+                self.send_response(200)
+                self.send_header("Content-Type", backend.kind)
+                self.send_header("Content-Length", str(len(backend.said)))
+                self.end_headers()
+                self.wfile.write(backend.said)
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_address[1]}/v1"
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    def says(self, *said: Any, stream: bool = False) -> None:
+        self.kind = "text/event-stream" if stream else "application/json"
+        pieces = [b"data: " + (one if isinstance(one, bytes) else json.dumps(one).encode()) + b"\n\n" for one in said]
+        self.said = b"".join(pieces) if stream else json.dumps(said[0]).encode()
+
+    def stop(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def backend() -> Iterator[Backend]:
+    found = Backend()
+    yield found
+    found.stop()
+
+
+def opened(serve: Callable[..., Serving], backend: Backend, kind: str, **route: Any) -> Serving:
+    return serve(models={"m": {"backends": [{"url": backend.url, "kind": kind, "model": "x"}], **route}})
+
+
+def test_a_chat_turn_keeps_all_that_was_said(serve: Callable[..., Serving], backend: Backend) -> None:
+    serving = opened(serve, backend, "chat")
+    token = serving.open_run()
+    message = {"role": "assistant", "content": None, "tool_calls": [CALL], "annotations": [1]}
+    backend.says({"choices": [{"message": message, "index": 0}], "provider": "p", "usage": {"cost": 0.5}})
+    asked = {"model": "m", "messages": [{"role": "user", "content": [{"type": "text", "text": "a", **MARK}]}]}
+    answer = serving.chat(token, asked).json()
+    assert backend.asked[0]["messages"] == asked["messages"]
+    assert answer["provider"] == "p" and answer["usage"]["cost"] == 0.5
+    told = answer["choices"][0]["message"]
+    assert told["annotations"] == [1] and told["tool_calls"][0]["extra_content"] == {"proof": "x"}
+    assert told["tool_calls"][0]["function"]["arguments"] == "{}"
+    # the client goes on: its mark has moved, and the call's proof goes back to the provider
+    backend.says(
+        {"choices": [{"delta": {"content": "b", "zz": {"a": 1}}}], "provider": "p"},
+        {"choices": [{"delta": {}, "finish_reason": "stop"}]},
+        b"[DONE]",
+        stream=True,
+    )
+    result = {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "r", **MARK}]}
+    history = [{"role": "user", "content": [{"type": "text", "text": "a"}]}, told, result]
+    streamed = serving.chat(token, {"model": "m", "messages": history, "stream": True}).text
+    assert '"zz":{"a":1}' in streamed and '"provider":"p"' in streamed
+    assert backend.asked[1]["messages"][0] == {"role": "user", "content": "a"}
+    assert backend.asked[1]["messages"][1]["tool_calls"][0]["extra_content"] == {"proof": "x"}
+    assert backend.asked[1]["messages"][2]["content"] == result["content"]
+    nodes = serving.nodes()
+    assert [node.message.role for node in nodes] == ["user", "assistant", "tool", "assistant"], "one walk"
+    replies = [node for node in nodes if node.author is Author.POLICY]
+    assert nodes[0].message.parts[0].extra == MARK
+    assert replies[0].message.tool_calls[0].extra == {"extra_content": {"proof": "x"}}
+    assert replies[0].attributes["extra"] == {"provider": "p", "usage": {"cost": 0.5}}
+    assert replies[1].message.extra == {"zz": {"a": 1}}
+
+
+def test_a_messages_turn_keeps_its_marks_and_its_header(serve: Callable[..., Serving], backend: Backend) -> None:
+    serving = opened(serve, backend, "anthropic", price={"input": 3.0, "output": 15.0, "cached": 0.3})
+    token = serving.open_run()
+    used = {"input_tokens": 10, "cache_creation_input_tokens": 10000, "cache_read_input_tokens": 20000}
+    used |= {"output_tokens": 100, "service_tier": "standard"}
+    found = {"type": "web_search_tool_result", "tool_use_id": "s", "content": [{"url": "u"}]}
+    backend.says({"content": [found, {"type": "text", "text": "ok", "citations": [1]}], "usage": used})
+    body = {
+        "model": "m", "max_tokens": 9, "context_management": {"edits": []},
+        "system": [{"type": "text", "text": "s", **MARK}],
+        "messages": [{"role": "user", "content": [{"type": "text", "text": "a", **MARK}]}],
+        "tools": [{"name": "f", "input_schema": {"type": "object"}, **MARK}],
+    }  # fmt: skip
+    path = "/r/run/main/v1/messages"
+    answer = serving.post(path, token, body, **{"anthropic-beta": "context-management-2025-06-27"})
+    assert backend.headers[0]["anthropic-beta"] == "context-management-2025-06-27"
+    sent = backend.asked[0]
+    assert sent["system"] == body["system"] and sent["tools"] == body["tools"]
+    assert sent["messages"] == body["messages"] and sent["context_management"] == {"edits": []}
+    told = answer.json()
+    assert told["content"] == [found, {"type": "text", "text": "ok", "citations": [1]}]
+    assert told["usage"] == used
+    reply = next(node for node in serving.nodes() if node.author is Author.POLICY)
+    assert reply.usage.written_tokens == 10000 and reply.usage.cached_tokens == 20000
+    assert reply.usage.usd == pytest.approx((10 * 3 + 10000 * 3.75 + 20000 * 0.3 + 100 * 15) / 1e6)
+
+
+def test_what_the_backend_cannot_be_told_is_named(serve: Callable[..., Serving], backend: Backend) -> None:
+    serving = opened(serve, backend, "anthropic")
+    token = serving.open_run()
+    backend.says({"content": [{"type": "text", "text": "ok"}], "usage": {"input_tokens": 1, "output_tokens": 1}})
+    body = {"model": "m", "messages": [{"role": "user", "content": "a", "zz": 1}], "frequency_penalty": 0.5}
+    answer = serving.chat(token, body)
+    assert answer.headers["x-silva-left-out"] == "frequency_penalty, messages[0].zz"
+    reply = next(node for node in serving.nodes() if node.author is Author.POLICY)
+    assert reply.attributes["left_out"] == ["frequency_penalty", "messages[0].zz"]
+
+
+def test_half_a_character_is_replaced_and_told(serve: Callable[..., Serving], backend: Backend) -> None:
+    serving = opened(serve, backend, "chat")
+    token = serving.open_run()
+    backend.said = b'{"choices":[{"message":{"content":"cut \\ud83d"}}]}'
+    body = b'{"model":"m","messages":[{"role":"user","content":"log \\ud83d, \\ud83d\\ude00 and \\\\ud83d"}]}'
+    answer = serving.chat(token, body)
+    assert backend.asked[0]["messages"][0]["content"] == "log \ufffd, \U0001f600 and \\ud83d"
+    assert answer.json()["choices"][0]["message"]["content"] == "cut \ufffd"
+    assert answer.headers["x-silva-left-out"] == "half characters"
