@@ -33,6 +33,7 @@ COMMANDS = {
     "trees": _Lazy("silva.cli.trees", "List, show, export, import, replay and branch what was grown."),
     "envs": _Lazy("silva.cli.envs", "List, show, install and test environments."),
     "sandbox": _Lazy("silva.cli.sandbox", "Run commands isolated; list and clean up what was left."),
+    "doctor": _Lazy("silva.cli.doctor", "Say what this machine can do, and what to install for the rest."),
     "lake": _Lazy("silva.cli.lake", "Query a lake, check it, see what it holds."),
     "data": _Lazy("silva.cli.data", "Data sets of trajectories: split, mix, upsample, check for leaks."),
     "guide": _Lazy("silva.cli.guide", "Say something to a running agent; pause, stop, forbid; praise and blame."),

@@ -18,6 +18,7 @@ One noun a file:
     walk, nameless  what lies below a folder, however deep; files that have no name any more
     archive       files in and out, nothing that comes out believed  output   reading with a bound
     criu, frozen    snapshots of processes: CRIU's words, and having it done      criu_trial  whether it works here
+    connections     those that lead out, which no snapshot holds
     kept, first     what a process snapshot can take: below process 1              blanks      folders made in advance
     owner, reaper   whose everything is; removing what was left      pool     admission, some ready in advance
     judge, judging  what the judged wrote runs where it reaches neither the tests nor the verdict

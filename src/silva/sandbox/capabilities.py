@@ -19,6 +19,7 @@ class Fidelity(StrEnum):
     """What a checkpoint brings back."""
 
     EXACT = "exact"  # files and processes
+    PROCESSES = "processes"  # the same, but connections that led outside are broken
     FILES = "files"  # files; processes begin anew
     NOTHING = "none"
 

@@ -18,6 +18,8 @@ from silva.sandbox.layer_digest import standing
 from silva.sandbox.layers import PLACES, Layer, Layers, Snapshot, Take, copied
 from silva.sandbox.owner import remove
 
+_NOTHING = "nothing"
+"""An empty folder, below files that are to stand apart."""
 _REST = (("home", 0o755), ("tmp", 0o1777), ("var", 0o1777))
 
 
@@ -70,8 +72,9 @@ class OverlayFiles:
 
     moves = True
 
-    def __init__(self, folder: Path, store: Layers, base: Path | None, user: int | None) -> None:
+    def __init__(self, folder: Path, store: Layers, base: Path | None, user: int | None, apart: bool = False) -> None:
         self._folder = folder
+        self._apart = apart
         self._store = store
         self._base = base
         self._user = user
@@ -102,6 +105,8 @@ class OverlayFiles:
         self._store.sharing.leave(before)
 
     def _make(self) -> None:
+        if self._apart and not (self._folder / _NOTHING).is_dir():
+            _make(self._folder / _NOTHING, 0o755, None)
         for place in PLACES:
             if self._lower(place):
                 _make(self._folder / "work" / place, 0o755, self._user)
@@ -134,7 +139,10 @@ class OverlayFiles:
     def keep(self, label: str, *, live: bool, take: Take | None = None, note: str = "") -> Snapshot:
         """See `Files.keep`."""
         base = "" if self._base is None else str(self._base.absolute())
-        snapshot = self._store.adopt(self._folder / "top", label, self._layers, base, copy=live, take=take, note=note)
+        overlays = [place for place in PLACES if self._lower(place)]
+        snapshot = self._store.adopt(
+            self._folder / "top", label, self._layers, base, overlays, copy=live, take=take, note=note
+        )
         if not live:
             remove(self._folder / "work")
             self.begin(snapshot)
@@ -152,6 +160,8 @@ class OverlayFiles:
     def again(self) -> None:
         """See `Files.again`: what the kernel left of the last mount it takes for a crash."""
         remove(self._folder / "work")
+        if self._apart and not (self._folder / _NOTHING).is_dir():
+            _make(self._folder / _NOTHING, 0o755, None)
         for place in PLACES:
             if self._lower(place):
                 _make(self._folder / "work" / place, 0o755, self._user)
@@ -166,7 +176,7 @@ class OverlayFiles:
         lower = [f"{layer.name}/{place}" for layer in reversed(self._layers)]
         if place == "workspace" and self._base is not None:
             lower.append(str(self._base.absolute()))
-        return lower
+        return lower or ([str((self._folder / _NOTHING).absolute())] if self._apart else [])
 
     def _overlay(self, place: str, lower: list[str]) -> dict[str, Any]:
         return {

@@ -20,12 +20,13 @@ import shutil
 import stat
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import msgspec
 
 from silva.errors import StoreError
+from silva.sandbox.capabilities import Fidelity
 from silva.sandbox.layer_digest import Compared, digest_of, opaque, standing
 from silva.sandbox.owner import remove, write
 from silva.sandbox.sharing import Removed, Sharing, away
@@ -62,7 +63,7 @@ class Snapshot(Record, frozen=True, kw_only=True):
         kind: how it is kept.
         fidelity: what coming back to it brings back.
         processes: where its processes are written down, if they are: a folder among the layers.
-        note: why they are not, where that was asked for.
+        note: why they are not, where that was asked for; or what of them is not brought back.
         size: bytes of its newest layer's files.
         plain: whether its one layer holds devices or attributes that an overlay would take for marks of its own and
             that its programs made: it is copied then, never mounted.
@@ -104,6 +105,7 @@ class Layers:
         label: str,
         below: tuple[Layer, ...],
         base: str,
+        overlays: Collection[str] = (),
         *,
         copy: bool,
         take: Take | None = None,
@@ -117,16 +119,17 @@ class Layers:
             label: what its maker calls it.
             below: the layers it rests on.
             base: the folder below them all, "" for none.
+            overlays: which of its places are an overlay's: the marks there are the kernel's.
             copy: whether `top` stays.
             take: copies `top` and writes its programs down besides; nothing of either stays when it raises.
-            note: why there are no processes in it.
+            note: why there are no processes in it, or what of them is not brought back.
 
         Raises:
             StoreError: it cannot be kept; `top` is as it was.
         """
         # Until the checkpoint names it, nothing but the lock tells a new layer from one that nobody needs.
         with self.sharing.adding():
-            return self._adopted(top, label, below, base, copy, take, note)
+            return self._adopted(top, label, below, base, overlays, copy, take, note)
 
     def find(self, id: str) -> Snapshot:
         """A checkpoint, its layers compared with their digests.
@@ -223,7 +226,15 @@ class Layers:
         return found
 
     def _adopted(
-        self, top: Path, label: str, below: tuple[Layer, ...], base: str, copy: bool, take: Take | None, note: str
+        self,
+        top: Path,
+        label: str,
+        below: tuple[Layer, ...],
+        base: str,
+        overlays: Collection[str],
+        copy: bool,
+        take: Take | None,
+        note: str,
     ) -> Snapshot:
         name = secrets.token_hex(5)
         place = self.stack / name
@@ -254,7 +265,6 @@ class Layers:
             remove(place)
             remove(written)
             raise StoreError(f"a checkpoint cannot be kept in {self.folder}: {error.strerror or error}") from error
-        mounted = {"workspace"} if base else set()
         layers = (*below, Layer(name=name, digest=found.value))
         if len(layers) > DEEPEST:
             layers = self._merged(layers)
@@ -264,12 +274,12 @@ class Layers:
             layers=layers,
             base=base,
             at=time.time(),
-            fidelity="files" if take is None else "exact",
+            fidelity=_fidelity(take is not None, note),
             processes=images,
             note=note,
             size=found.size,
             # What stood on nothing was no overlay's: whatever marks it has, programs made.
-            plain=not below and bool(found.marked - mounted),
+            plain=not below and bool(found.marked - set(overlays)),
             base_was=before,
         )
         write(self.folder / f"{snapshot.id}.json", snapshot)
@@ -293,6 +303,12 @@ class Layers:
             if len(layers) > _MOST:
                 raise StoreError(f"{len(layers)} checkpoints above each other cannot be merged: {error}") from error
             return layers
+
+
+def _fidelity(processes: bool, note: str) -> str:
+    if not processes:
+        return Fidelity.FILES
+    return Fidelity.PROCESSES if note else Fidelity.EXACT
 
 
 def listed(folder: Path) -> list[Snapshot]:

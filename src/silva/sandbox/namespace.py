@@ -22,6 +22,7 @@ from silva.errors import MissingError, StoreError
 from silva.sandbox import first, owner, system
 from silva.sandbox.capabilities import Capabilities
 from silva.sandbox.cgroup import Group, members
+from silva.sandbox.connections import outside
 from silva.sandbox.door import Door
 from silva.sandbox.files import Files, give
 from silva.sandbox.frozen import Refused
@@ -88,7 +89,8 @@ class NamespaceSandbox(HeldSandbox):
             if snapshot is not None or not self._backend.blanks.take(self._folder, label):
                 self._folder.mkdir(mode=0o755)
                 owner.write(self._folder / owner.LABEL, label)
-            self._files = self._backend.files(self._folder, None if snapshot is not None else self.spec.files)
+            base = None if snapshot is not None else self.spec.files
+            self._files = self._backend.files(self._folder, base, apart=self.spec.apart)
             self._rests = True
             if snapshot is None and self.spec.files is None:
                 self._files.begin(None)
@@ -386,8 +388,14 @@ class NamespaceSandbox(HeldSandbox):
             taking = self._backend.frozen.take(self._pid, top, copy, images, tuple(held.values()))
             asyncio.run_coroutine_threadsafe(taking, loop).result()
 
+        led = await asyncio.to_thread(lambda: outside(self._pid, self.processes()))
+        note = (
+            f"connections whose other end is outside are broken when it is brought back: {', '.join(led)}"
+            if led
+            else ""
+        )
         try:
-            return await asyncio.to_thread(self._files.keep, label, live=True, take=take)
+            return await asyncio.to_thread(self._files.keep, label, live=True, take=take, note=note)
         finally:
             for id in held:
                 self._sessions[id].go_on()

@@ -144,11 +144,11 @@ class Namespaces(Backend):
             return "there are no overlays, on which the files would be kept with them"
         return "" if self.trying else trial()
 
-    def files(self, folder: Path, base: Path | None) -> Files:
-        """The files of a sandbox kept in `folder`, above those of `base`."""
+    def files(self, folder: Path, base: Path | None, *, apart: bool = False) -> Files:
+        """The files of a sandbox kept in `folder`, above those of `base`; `apart`: see `Spec`."""
         if isinstance(self.snapshots, Contents):
             return CopiedFiles(folder, self.snapshots, base, self.user)
-        return OverlayFiles(folder, self.snapshots, base, self.user)
+        return OverlayFiles(folder, self.snapshots, base, self.user, apart)
 
     async def close(self) -> None:
         """See `Backend.close`."""
