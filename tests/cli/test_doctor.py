@@ -56,15 +56,11 @@ def test_an_ordinary_user_is_told_what_is_less(tmp_path_factory: pytest.TempPath
         if place.name.startswith("pytest-"):
             place.chmod(0o755)
     os.chown(state, 65534, 65534)
-    reachable = subprocess.run(
-        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sys.executable, "-c", "import silva"],
-        capture_output=True,
-        check=False,
-        cwd="/",
-    )
-    if reachable.returncode:
-        pytest.skip("this interpreter lies where nobody else may look")
     words = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+    # By a shell: what setpriv itself starts is still looked for with root's rights.
+    asked = [*words, "sh", "-c", '"$0" -c "import silva"', sys.executable]
+    if subprocess.run(asked, capture_output=True, check=False, cwd="/").returncode:
+        pytest.skip("this interpreter lies where nobody else may look")
     lines = told(os.environ["PATH"], state, *words)
     assert "ordinary user" in lines["user"]["said"]
     assert lines["CRIU"]["whether"] == "no" and lines["user namespaces"]["said"]

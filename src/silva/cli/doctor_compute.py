@@ -97,6 +97,8 @@ def _asked() -> Torch | str:
             [sys.executable, "-c", _ASK], capture_output=True, timeout=_SECONDS, check=False, stdin=subprocess.DEVNULL
         )
         return msgspec.json.decode(done.stdout, type=Torch)
+    except OSError as error:
+        return f"it cannot be asked: {error.strerror or error}"
     except subprocess.TimeoutExpired:
         return f"it did not answer in {_SECONDS} s"
     except msgspec.DecodeError:
