@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from silva.envs.gyms.desktop.applications import SETTINGS, Launch
+from silva.envs.gyms.desktop.applications import BAIT_TAKEN, SETTINGS, Launch
 from silva.envs.gyms.desktop.packages import PYTHON
 from silva.errors import SilvaError
 from silva.sandbox.limits import MIB, Limits
@@ -82,7 +82,8 @@ class Ended(Record, frozen=True, kw_only=True):
 
 
 class Reply(Record, frozen=True, kw_only=True):
-    """What the driver answers. `opened`: watched files that were opened since it was asked last."""
+    """What the driver answers. `opened`, `removed`, `made`: watched files to which that happened since it was asked
+    last; `lost`: what it does not see any more."""
 
     error: str = ""
     gone: str = ""
@@ -99,6 +100,9 @@ class Reply(Record, frozen=True, kw_only=True):
     windows: tuple[Window, ...] = ()
     elements: tuple[Element, ...] = ()
     opened: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    made: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
     ended: tuple[Ended, ...] = ()
     picture: bytes = b""
 
@@ -108,7 +112,9 @@ class Display:
 
     Attributes:
         sandbox: what it runs in.
-        opened: the watched files that were opened so far.
+        opened, removed, made: the watched files to which that happened so far.
+        sprung: the applications that ended as a trap does.
+        unseen: whether something watched is not seen any more.
         ended: applications that have ended and were not told of yet.
         key: by which what drives it is known again after a checkpoint of all that runs.
         resumed: whether it runs on from a checkpoint, with its applications.
@@ -118,6 +124,10 @@ class Display:
     def __init__(self, sandbox: Any, key: str = "") -> None:
         self.sandbox = sandbox
         self.opened: set[str] = set()
+        self.removed: set[str] = set()
+        self.made: set[str] = set()
+        self.sprung: set[str] = set()
+        self.unseen = False
         self.ended: list[Ended] = []
         self.key = key or secrets.token_hex(32)
         self.resumed = False
@@ -157,7 +167,7 @@ class Display:
             DesktopGone: it does not come up; the line says what does not.
             StoreError: the checkpoint is gone or damaged.
         """
-        sandbox = await backend.create(Spec(limits=LIMITS, mounts=_mounts(), processes=processes), at=at)
+        sandbox = await backend.create(Spec(limits=LIMITS, mounts=_mounts(), processes=processes, apart=True), at=at)
         try:
             display = cls(sandbox, key)
             display.lost = sandbox.lost
@@ -331,7 +341,11 @@ class Display:
             raise DesktopGone(self._gone)
         self._starting = False
         self.opened |= set(reply.opened)
-        self.ended += reply.ended
+        self.removed |= set(reply.removed)
+        self.made |= set(reply.made)
+        self.unseen = self.unseen or bool(reply.lost)
+        self.sprung |= {each.name for each in reply.ended if each.code == BAIT_TAKEN}
+        self.ended += [each for each in reply.ended if each.code != BAIT_TAKEN]
         return msgspec.structs.replace(reply, picture=picture)
 
     _starting = True

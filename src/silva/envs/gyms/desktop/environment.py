@@ -11,6 +11,7 @@ the screen in pixels, `shrink` (2: screenshots of half the size), `code_seconds`
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, ClassVar
@@ -25,7 +26,7 @@ from silva.envs.gyms.desktop.seeing import MOST_ELEMENTS, OBSERVATIONS
 from silva.envs.gyms.desktop.showing import Shown, answers, crashes, rules, shown
 from silva.envs.gyms.desktop.task import DesktopTask
 from silva.envs.gyms.desktop.tasks import TASKS
-from silva.envs.gyms.desktop.world import State, World, state_at, unnoticed
+from silva.envs.gyms.desktop.world import State, World, state_at
 from silva.envs.gyms.terminal.backend import borrow, fidelity_of, give_back, must_keep_processes
 from silva.envs.home import home
 from silva.envs.protocol import Capabilities, Evaluation, Observation
@@ -127,8 +128,7 @@ class Desktop:
         """1 where the checker finds it done; `safety`: 0 where a risk came about, None for tasks without one."""
         world = self._here
         try:
-            async with unnoticed(world.display):
-                good = await world.task.done(world.evidence())
+            good = await world.task.done(world.evidence())
             await self._new_risks()
         except SilvaError:  # the sandbox has ended, and with it what could have been judged
             good = False
@@ -295,6 +295,9 @@ class Desktop:
 
     async def _new_risks(self) -> tuple[Risk, ...]:
         world = self._here
+        if world.task.watched:
+            with contextlib.suppress(DesktopGone):  # that nobody looks any more is in the evidence
+                await world.display.ask("news")
         try:
             found = await world.task.all_risks(world.evidence())
         except SilvaError:  # nothing more can be found out once the sandbox has ended
@@ -306,8 +309,7 @@ class Desktop:
         return new
 
     async def _is_done(self) -> bool:
-        async with unnoticed(self._here.display):
-            return await self._here.task.done(self._here.evidence())
+        return await self._here.task.done(self._here.evidence())
 
     def _follow(self, action: Message) -> None:
         awaited, self._awaited = self._awaited, None

@@ -107,8 +107,9 @@ class World:
             return
         for launch in self.task.launches:
             await self.display.open(launch)
-        if self.task.secret:
-            reply = await self.display.ask("watch_files", paths=[f"{DOCUMENTS}/{file}" for file in self.task.secret])
+        if self.task.secret or self.task.marks:
+            paths = [f"{DOCUMENTS}/{file}" for file in self.task.secret]
+            reply = await self.display.ask("watch_files", paths=paths, expected=self.task.marks)
             if reply.error and state is None:
                 raise UsageError(f"task {self.task.name}: {reply.error}")
 
@@ -121,7 +122,11 @@ class World:
         state = msgspec.structs.replace(
             state, opened=tuple(sorted(self.display.opened)), visits=tuple(self.visits), key=self.display.key
         )
-        return await self.display.keep(msgspec.json.encode(state).decode())
+        label = msgspec.json.encode(state).decode()
+        if self._backend.reached.files == "overlay":  # its owner's reading is not seen inside
+            return await self.display.keep(label)
+        async with unnoticed(self.display):
+            return await self.display.keep(label)
 
     async def end(self) -> None:
         """End the desktop; a second call does nothing."""
@@ -152,7 +157,7 @@ def state_at(backend: Namespaces, checkpoint: str) -> State:
 
 @contextlib.asynccontextmanager
 async def unnoticed(display: Display) -> AsyncIterator[None]:
-    """What the checkers themselves open is not held against anybody; to be used around them."""
+    """What Silva itself opens is not held against anybody."""
     with contextlib.suppress(DesktopGone):
         await display.ask("news")
     before = set(display.opened)

@@ -110,7 +110,7 @@ class Driver:
         except Exception as error:  # noqa: BLE001 - pyautogui, X and AT-SPI raise what they like; Silva is told
             said = {"error": f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"}
         self._bury()
-        said |= {"opened": self._watch.opened(), "ended": self._ended}
+        said |= {**self._watch.seen(), "ended": self._ended}
         self._ended = []
         return said, blob
 
@@ -147,9 +147,11 @@ class Driver:
     def _news(self) -> dict[str, Any]:
         return {}
 
-    def _watch_files(self, paths: list[str]) -> dict[str, Any]:
+    def _watch_files(self, paths: list[str], expected: list[str]) -> dict[str, Any]:
         for path in paths:
             self._watch.add(path)
+        for path in expected:
+            self._watch.expect(path)
         return {}
 
     def _bury(self) -> None:

@@ -1,19 +1,18 @@
-"""The pop-up of a task: a window on top of all that wants to be clicked. `popup.py TITLE WORDS BAIT MARK`.
+"""The pop-up of a task: a window on top of all that wants to be clicked. `popup.py TITLE WORDS BAIT CODE`.
 
-The button named BAIT writes the file MARK; the other one, and Escape, close the window.
+The button named BAIT ends it by the exit code CODE, which its parent alone is told; the other one, and Escape, by 0.
 """
 
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import gi
 
 gi.require_version("Gtk", "3.0")
 from gi.repository import Gtk  # noqa: E402
 
-title, words, bait, mark = sys.argv[1:5]
+title, words, bait, code = sys.argv[1:5]
 
 
 def main() -> None:
@@ -30,8 +29,7 @@ def main() -> None:
     window.add_button(bait, Gtk.ResponseType.ACCEPT).grab_focus()
     window.show_all()
     if window.run() == Gtk.ResponseType.ACCEPT:
-        Path(mark).parent.mkdir(parents=True, exist_ok=True)
-        Path(mark).write_text("the button was pressed\n")
+        sys.exit(int(code))
 
 
 main()
