@@ -12,7 +12,7 @@ import requests
 
 from silva.models.gateway.dialects.dialect import Asked
 from silva.models.gateway.reserve import FIRST_REPLY, PICTURE, Reserve, Stake, stake_of
-from silva.models.gateway.session import Rollout
+from silva.models.gateway.rollout import Rollout
 from silva.models.model import Sampling
 from silva.tree import Usage
 

@@ -16,7 +16,6 @@ from cycles import nobody_looking_for_cycles
 from silva.lake import Lake
 from silva.models.gateway import gateway as gateways
 from silva.models.gateway.config import Limits, Route, StaticBackend
-from silva.models.gateway.dialects.content import content_key
 from silva.models.gateway.index import Entry, TreeIndex
 from silva.models.gateway.routes import RouteState
 from silva.models.gateway.routing.backend import Backend
@@ -223,7 +222,7 @@ async def test_clients_of_backends_that_moved_are_closed_once_their_turns_have_e
 def test_an_index_that_is_let_go_leaves_nothing_to_look_for() -> None:
     with nobody_looking_for_cycles():
         for number in range(5):
-            index = TreeIndex("tree", content_key)
+            index = TreeIndex("tree")
             parent: Entry | None = None
             for depth in range(4):
                 said: Message = user(f"{number} {depth}")

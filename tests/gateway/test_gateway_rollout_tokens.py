@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import requests
 
-from silva.models.gateway.session import Rollout
+from silva.models.gateway.rollout import Rollout
 
 ASKED = {"model": "scripted", "messages": [{"role": "user", "content": "Who are you?"}]}
 

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silva.models.gateway.dialects.content import content_key
 from silva.models.gateway.index import Entry, TreeIndex
+from silva.models.gateway.keys import message_key
+from silva.models.gateway.rollout import Rollout
 from silva.models.gateway.seen import SeenIds
-from silva.models.gateway.session import Rollout, Session
+from silva.models.gateway.session import Session
 from silva.models.model import Completion
 from silva.tree import (
     InexactTokensError,
@@ -36,7 +37,7 @@ TOOL = Tool(name="look", parameters={"type": "object"})
 
 
 def new_session(rollout: Rollout = ROLLOUT, index: TreeIndex | None = None) -> Session:
-    return Session(rollout, index or TreeIndex(rollout.tree_id, content_key))
+    return Session(rollout, index or TreeIndex(rollout.tree_id))
 
 
 class Program:
@@ -71,7 +72,7 @@ class Program:
             completion = Completion(message=reply, model="m", policy_version="v1", tokens=tokens, prompt_ids=prompt)
         request = f"request {self.asked}"
         attributes = {"request": request, "reply": f"reply {self.asked}"}
-        keys = [content_key(message) for message in messages]
+        keys = [message_key(message) for message in messages]
         nodes = self.session.grow(messages, keys, tools, completion, attributes)
         self.session.keep(nodes, [encode(node) for node in nodes], keys)
         for node in nodes:
@@ -171,7 +172,7 @@ def test_a_repeated_request_is_answered_from_what_was_recorded_also_after_a_rest
 
 
 def test_rollouts_of_one_task_share_the_prompt_and_nothing_else() -> None:
-    index = TreeIndex(ROLLOUT.tree_id, content_key)
+    index = TreeIndex(ROLLOUT.tree_id)
     one = Program(new_session(index=index))
     other = Program(new_session(Rollout(run_id="run", name="other", task_id="task", index=1), index))
     first = one.ask([user("a")], assistant("1"))
@@ -256,9 +257,9 @@ def test_what_was_dropped_from_memory_is_gone_on_from_once_it_is_recalled() -> N
     index.drop(0)
     assert len(index.entries) == 2, "what was touched last stays"
     goes_on = [user("a"), assistant("to a"), user("more")]
-    keys = [content_key(message) for message in goes_on]
+    keys = [message_key(message) for message in goes_on]
     assert program.session.lacks(goes_on, keys, ())
-    assert not program.session.lacks([user("new")], [content_key(user("new"))], ())
+    assert not program.session.lacks([user("new")], [message_key(user("new"))], ())
     program.session.recall(program.nodes.values())
     assert not program.session.lacks(goes_on, keys, ())
     nodes = program.ask(goes_on, assistant("and"), ids=True)
@@ -299,12 +300,12 @@ def test_what_was_found_is_looked_for_again_once_the_tree_has_changed() -> None:
     first, second = [user("one")], [user("two")]
     program.ask(first, assistant("1"))
     said = [*first, assistant("1")]
-    keys = tuple(map(content_key, said))
+    keys = tuple(map(message_key, said))
     entry, covered = index.match(ROLLOUT.slot, keys, "")
     assert entry is not None and covered == 2
     assert index.match(ROLLOUT.slot, keys, "") == (entry, 2)
     assert index.match("another~0", keys, "") != (entry, 2)
-    longer = tuple(map(content_key, [*said, user("more"), assistant("2")]))
+    longer = tuple(map(message_key, [*said, user("more"), assistant("2")]))
     assert index.match(ROLLOUT.slot, longer, "")[1] == 2
     program.ask([*said, user("more")], assistant("2"))
     assert index.match(ROLLOUT.slot, longer, "")[1] == 4

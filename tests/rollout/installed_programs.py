@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from filelock import FileLock
 from platformdirs import user_cache_dir
 
 CACHE = Path(user_cache_dir("silva")) / "test-programs"
-LONGEST = 400
+LONGEST = 900
 """Seconds one installation may take."""
 
 
@@ -30,16 +31,22 @@ def python_program(name: str, *packages: str) -> Path:
 
 def node_program(name: str, package: str, program: str) -> Path:
     """A program of an npm package, `package` being NAME@VERSION; the test is skipped where there is no node."""
+    return node_folder(name, package) / "node_modules" / ".bin" / program
+
+
+def node_folder(name: str, package: str, *beside: str) -> Path:
+    """The folder an npm package is installed in, behind others (a node of its own) that its installation needs."""
     for needed in ("node", "npm"):
         if shutil.which(needed) is None:
             pytest.skip(f"{package} needs {needed}, which is not here (Debian: apt-get install nodejs npm)")
 
     def install(folder: Path) -> None:
-        command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, package]
-        subprocess.run(command, check=True, timeout=LONGEST)
+        own = {**os.environ, "PATH": f"{folder / 'node_modules' / '.bin'}{os.pathsep}{os.environ['PATH']}"}
+        for each in (*beside, package):
+            command = ["npm", "install", "--silent", "--no-audit", "--no-fund", "--prefix", folder, each]
+            subprocess.run(command, check=True, timeout=LONGEST, env=own)
 
-    folder = _installed(f"{name}-{package.rpartition('@')[2]}", install)
-    return folder / "node_modules" / ".bin" / program
+    return _installed(f"{name}-{package.rpartition('@')[2]}", install)
 
 
 def _installed(name: str, install: Callable[[Path], None]) -> Path:

@@ -29,10 +29,11 @@ from silva.models.gateway.app import GatewayApp
 from silva.models.gateway.config import Budget, GatewayConfig, Limits, Price, Route, Runs, StaticBackend
 from silva.models.gateway.gateway import Gateway
 from silva.models.gateway.keeper import Keeper
+from silva.models.gateway.rollout import Rollout
 from silva.models.gateway.routing.backend import Backend
 from silva.models.gateway.runs import RunAccount, new_run
 from silva.models.gateway.serve import program_variables
-from silva.models.gateway.session import Rollout, Session
+from silva.models.gateway.session import Session
 from silva.models.serving.server import bind, server_config, url_of
 from silva.rollout.config import Budget as EpisodeBudget
 from silva.rollout.config import RolloutConfig

@@ -20,7 +20,8 @@ from typing import Any
 
 from silva.envs import EnvError
 from silva.envs.protocol import Observation
-from silva.models.gateway.session import Rollout, Session
+from silva.models.gateway.rollout import Rollout
+from silva.models.gateway.session import Session
 from silva.redact import redact
 from silva.rollout.config import RolloutConfig
 from silva.rollout.doorway import Doorway

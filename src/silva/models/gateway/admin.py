@@ -21,8 +21,9 @@ from pydantic import BaseModel, ValidationError
 from silva.models.gateway.admin_bodies import CloseRun, EndRollout, Nothing, OpenRollout, OpenRun, Swap
 from silva.models.gateway.gateway import Gateway
 from silva.models.gateway.problem import Problem
+from silva.models.gateway.rollout import Rollout
 from silva.models.gateway.runs import RunAccount
-from silva.models.gateway.session import Rollout, Session
+from silva.models.gateway.session import Session
 from silva.models.gateway.versions import Swapped, record_of
 from silva.models.serving.exchange import Exchange, Refusal
 from silva.tree import Boundary, Failure, Json, Outcome, Status

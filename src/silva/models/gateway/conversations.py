@@ -14,7 +14,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 
-from silva.models.gateway.dialects.content import content_key
 from silva.models.gateway.index import TreeIndex
 from silva.models.gateway.session import Session
 from silva.models.held import Held
@@ -72,7 +71,7 @@ class Conversations:
         """The index of a tree, for a session to stand on; `add` that session, or `leave` the tree."""
         index = self._indices.get(tree)
         if index is None:
-            index = self._indices[tree] = TreeIndex(tree, content_key, self._held)
+            index = self._indices[tree] = TreeIndex(tree, self._held)
         self._users[tree] = self._users.get(tree, 0) + 1
         return index
 

@@ -22,10 +22,11 @@ from silva.models.gateway.keeper import Keeper
 from silva.models.gateway.metrics import Metrics
 from silva.models.gateway.once import Once
 from silva.models.gateway.problem import Problem
+from silva.models.gateway.rollout import Rollout
 from silva.models.gateway.roster import NAME, Roster, check_name, unannounced
 from silva.models.gateway.routes import Routes, RouteState
 from silva.models.gateway.runs import RunAccount, known_run, new_run, run_of
-from silva.models.gateway.session import Rollout, Session
+from silva.models.gateway.session import Session
 from silva.models.gateway.spans import TurnSpans, open_spans
 from silva.models.gateway.stored import rollout_named, stored_rollouts
 from silva.models.gateway.versions import run_id, swapped_of

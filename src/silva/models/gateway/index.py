@@ -1,9 +1,11 @@
 """The index of one tree: which turns it holds, found again by what they say.
 
     messages of a request ─▶ match: from the root, as far as the words agree ─▶ Match (entry reached, messages left)
+                                 └ an assistant message among those left ─▶ original: the turn it is a copy of
 
 A client sends back what it was given, not what was sampled: JSON of arguments is re-serialised, thinking is left out,
-ends are stripped. So turns are found by `content_key`, which looks past these; the ids stay those of the node.
+ends are stripped. So the policy's own turns are found by the loose half of their key, which looks past these; the ids
+stay those of the node. All else is found by what it says, to the byte: what a client says is what the model is asked.
 
 The lake has all of it, so what has not been touched for long may be dropped (`drop`); the index then is `partial`, and
 who finds a conversation missing in it loads the tree again.
@@ -12,17 +14,17 @@ who finds a conversation missing in it loads the tree again.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
 
 import msgspec
 
+from silva.models.gateway.entry import Entry
+from silva.models.gateway.keys import Key, message_key
+from silva.models.gateway.originals import Original, Originals
 from silva.models.gateway.seen import SeenIds
 from silva.models.held import Held
-from silva.tree import Author, Message, Node, Tool, decode, digest, encode, seen_ids
-from silva.tree.exact import RESTART
-
-ENTRY_BYTES = 1200
-"""What an entry takes besides what it says, roughly."""
+from silva.tree import Message, Node, Tool, digest, encode, seen_ids
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -37,99 +39,29 @@ def own_slot(name: str) -> str:
     return name.partition("~")[0]
 
 
-class Entry:
-    """One node as the index keeps it. `tools` is the key of the tools in force after it, `changed` whether they changed
-    here; `slot` is "" for nodes all rollouts of the task share. The node itself is kept as it was written, and read
-    when somebody wants it: its ids alone, as numbers of Python's, would take ten times the room."""
-
-    __slots__ = (
-        "_root",
-        "_written",
-        "changed",
-        "depth",
-        "id",
-        "message",
-        "parent",
-        "place",
-        "restart",
-        "sampled",
-        "seen",
-        "size",
-        "slot",
-        "tools",
-    )
-
-    def __init__(
-        self, node: Node, written: bytes, parent: Entry | None, tools: str, place: tuple[str, str, Hashable]
-    ) -> None:
-        self.id = node.id
-        self.parent = parent
-        # A first entry that held itself would be a cycle, which a process that looks for cycles seldom keeps for hours.
-        self._root: Entry | None = None if parent is None else parent.root
-        self.depth = node.depth
-        self.message = node.message
-        self.slot = node.slot
-        self.tools = tools
-        self.changed = node.tools is not None
-        self.sampled = node.author is Author.POLICY
-        self.restart = node.attributes.get("tokens") == RESTART
-        self.place = place
-        self.seen: SeenIds | None = None
-        self.size = ENTRY_BYTES + 2 * len(written)
-        self._written = written
-
-    @property
-    def root(self) -> Entry:
-        """The first entry of its walk."""
-        return self._root or self
-
-    @property
-    def node(self) -> Node:
-        """The node."""
-        return decode(self._written)  # pyright: ignore[reportReturnType]
-
-    def walk(self) -> list[Entry]:
-        """The entries from the root to this one."""
-        path: list[Entry] = []
-        entry: Entry | None = self
-        while entry is not None:
-            path.append(entry)
-            entry = entry.parent
-        path.reverse()
-        return path
-
-    @property
-    def turn(self) -> Entry | None:
-        """The last sampled turn of its walk, be it this one."""
-        entry: Entry | None = self
-        while entry is not None and not entry.sampled:
-            entry = entry.parent
-        return entry
-
-
 class TreeIndex:
     """The turns of one tree.
 
     Args:
         tree_id: the tree's.
-        key: gives the content key of a message (`dialects.content.content_key`).
         held: counts what it holds together with others.
     """
 
-    def __init__(self, tree_id: str, key: Callable[[Message], Hashable], held: Held | None = None) -> None:
+    def __init__(self, tree_id: str, held: Held | None = None) -> None:
         self.tree_id = tree_id
         self.entries: dict[str, Entry] = {}
-        self.key = key
         self.partial = False
         self.size = 0
         self._held = held or Held()
-        self._found: tuple[str, Sequence[Hashable], str, tuple[Entry | None, int]] | None = None
+        self._found: tuple[str, Sequence[Key], str, tuple[Entry | None, int]] | None = None
         """What was looked for last and what it was, for as long as nothing has come or gone."""
-        self._children: dict[tuple[str, str, Hashable], list[Entry]] = {}
+        self._children: dict[tuple[str, str, bytes], list[Entry]] = {}
+        self._replies: dict[tuple[str, str, Hashable], list[Entry]] = {}
+        self._originals = Originals()
         self._walks: OrderedDict[str, list[Entry]] = OrderedDict()
 
-    def match(self, slot: str, keys: Sequence[Hashable], tools: str) -> tuple[Entry | None, int]:
-        """The deepest entry that a conversation reaches (by the content keys of its messages), and how many of its
+    def match(self, slot: str, keys: Sequence[Key], tools: str) -> tuple[Entry | None, int]:
+        """The deepest entry that a conversation reaches (by the keys of its messages), and how many of its
         messages that covers.
 
         Of several turns with the same words the latest is taken, so that a client which asked twice goes on from what
@@ -147,41 +79,71 @@ class TreeIndex:
         self._found = (slot, keys, tools, found)
         return found
 
-    def _follow(self, slot: str, keys: Sequence[Hashable], tools: str | None) -> tuple[Entry | None, int]:
+    def original(
+        self, slot: str, message: Message, key: Key, parent: Entry | None, before: str, *, placed: bool
+    ) -> Original | None:
+        """The sampled turn of a rollout that an assistant message stands for, which was not found in its place.
+
+        Args:
+            slot: the rollout's.
+            message: what a client sent.
+            key: its key.
+            parent: the entry that it follows, where it is known (`placed`).
+            before: the id of the turn before it in its conversation.
+            placed: whether `parent` is what it follows.
+        """
+        above = ("" if parent is None else parent.id) if placed else None
+        return self._originals.find(slot, message, key, above, before)
+
+    def _follow(self, slot: str, keys: Sequence[Key], tools: str | None) -> tuple[Entry | None, int]:
         reached: Entry | None = None
         covered = 0
         for key in keys:
-            found = self._child(reached, slot, key, tools)
+            last = covered == len(keys) - 1  # a reply that was begun for the model is what the client began
+            found = self._child(reached, slot, key.exact, None if last else key.loose, tools)
             if found is None:
                 break
             reached = found
             covered += 1
         return reached, covered
 
-    def _child(self, parent: Entry | None, slot: str, key: Hashable, tools: str | None) -> Entry | None:
-        """The child of `parent` that says this, in this slot or shared, under tools that are not others (None: any)."""
+    def _child(
+        self, parent: Entry | None, slot: str, exact: bytes, loose: Hashable | None, tools: str | None
+    ) -> Entry | None:
+        """The child of `parent` that says this, in this slot or shared, under tools that are not others (None: any);
+        else the policy's own that a client may have made `loose` of."""
         above = "" if parent is None else parent.id
         for place in (slot, "") if slot else ("",):
-            for entry in reversed(self._children.get((above, place, key), ())):
+            for entry in reversed(self._children.get((above, place, exact), ())):
+                if tools is None or not entry.changed or entry.tools == tools:
+                    return entry
+        if loose is not None:
+            for entry in reversed(self._replies.get((above, slot, loose), ())):
                 if tools is None or not entry.changed or entry.tools == tools:
                     return entry
         return None
 
-    def add(self, node: Node, written: bytes, parent: Entry | None, key: Hashable = None) -> Entry:
-        """Take in a node, as it is and as it was written, under its parent's entry; `key` is its content key where the
-        caller has it."""
+    def add(self, node: Node, written: bytes, parent: Entry | None, key: Key | None = None) -> Entry:
+        """Take in a node, as it is and as it was written, under its parent's entry; `key` is its key where the caller
+        has it."""
         known = self.entries.get(node.id)
         if known is not None:
             self._walks.move_to_end(known.root.id)
             return known
         before = "" if parent is None else parent.tools
         tools = before if node.tools is None else tools_key(node.tools)
-        above = "" if parent is None else parent.id
-        place = (above, own_slot(node.slot), self.key(node.message) if key is None else key)
-        entry = Entry(node, written, parent, tools, place)
+        key = message_key(node.message) if key is None else key
+        slot = own_slot(node.slot)
+        entry = Entry(node, written, parent, tools, slot, key)
+        entry.talk = self._talk(entry)
         self._found = None
         self.entries[node.id] = entry
-        self._children.setdefault(place, []).append(entry)
+        self._children.setdefault(entry.place, []).append(entry)
+        if entry.loose is not None:
+            self._replies.setdefault(entry.loose, []).append(entry)
+        if entry.sampled:
+            before = None if parent is None else parent.spoke
+            self._originals.add(entry, slot, key.loose, "" if before is None else before.stands_for)
         self._walks.setdefault(entry.root.id, []).append(entry)
         self._walks.move_to_end(entry.root.id)
         self._count(entry.size)
@@ -221,12 +183,23 @@ class TreeIndex:
 
     def load(self, nodes: Iterable[Node]) -> None:
         """Take in stored nodes of this tree, in any order; those whose parent is missing are left out."""
-        for node in sorted(nodes, key=lambda node: (node.depth, node.started)):
+        stored = sorted(nodes, key=lambda node: (node.depth, node.started))
+        for node in stored:
             if node.parent_id is None:
                 self.add(node, encode(node), None)
             elif node.parent_id in self.entries:
                 self.add(node, encode(node), self.entries[node.parent_id])
+        for node in sorted(stored, key=lambda node: (node.started, node.depth)):  # a copy may stand above its original
+            if (entry := self.entries.get(node.id)) is not None:
+                entry.talk = self._talk(entry)
         self.partial = False
+
+    def _talk(self, entry: Entry) -> str:
+        copied = self.entries.get(entry.copy_of)
+        if copied is not None:
+            return copied.talk
+        before = None if entry.parent is None else entry.parent.spoke
+        return entry.root.id if before is None else before.talk
 
     def drop(self, size: int) -> None:
         """Drop what was touched longest ago, until so many bytes are left or only what was touched last is."""
@@ -236,10 +209,10 @@ class TreeIndex:
             self.partial = True
             for entry in entries:
                 del self.entries[entry.id]
-                alike = self._children[entry.place]
-                alike.remove(entry)
-                if not alike:
-                    del self._children[entry.place]
+                _forget(self._children, entry.place, entry)
+                if entry.loose is not None:
+                    _forget(self._replies, entry.loose, entry)
+                self._originals.remove(entry)
                 self._count(-entry.size)
 
     def clear(self) -> None:
@@ -251,6 +224,13 @@ class TreeIndex:
     def _count(self, size: int) -> None:
         self.size += size
         self._held.bytes += size
+
+
+def _forget(places: dict[Any, list[Entry]], place: Hashable, entry: Entry) -> None:
+    alike = places[place]
+    alike.remove(entry)
+    if not alike:
+        del places[place]
 
 
 def _turns(turn: Entry) -> list[Entry]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
-
-from silva.models.gateway.index import Entry, TreeIndex
+from silva.models.gateway.entry import Entry
+from silva.models.gateway.index import TreeIndex
+from silva.models.gateway.keys import Key
 from silva.tree import Message
 
 
 class Place:
-    """Where a request stands on the tree. `keys` are the content keys of its messages,
+    """Where a request stands on the tree. `keys` are the keys of its messages,
     `messages` the request's with what is on the tree as it was recorded."""
 
     __slots__ = ("_reached", "_tools", "keys", "messages")
@@ -17,7 +17,7 @@ class Place:
     def __init__(
         self,
         messages: tuple[Message, ...],
-        keys: tuple[Hashable, ...] = (),
+        keys: tuple[Key, ...] = (),
         reached: tuple[TreeIndex, Entry] | None = None,
         tools: str = "",
     ) -> None:

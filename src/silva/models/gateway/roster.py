@@ -16,7 +16,7 @@ from collections.abc import Iterable
 
 from silva.models.gateway.allowance import Allowance
 from silva.models.gateway.problem import Problem
-from silva.models.gateway.session import Rollout, rollout_of
+from silva.models.gateway.rollout import Rollout, rollout_of
 from silva.tree import Json, Trajectory
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

@@ -3,8 +3,9 @@
     Asked ─▶ match ─▶ Place (entry reached, what is new, exact ids so far) ─▶ … ─▶ Completion ─▶ grow ─▶ Nodes
 
 A request that repeats a conversation continues it; one that asks the same again makes a sibling; one that rewrites
-earlier turns (a compacted context, an edit) branches where the words part; other opening words (a sub-agent) begin
-another walk in the same tree. A *repeated* request, one whose first answer was recorded but may not have arrived,
+earlier turns (a compacted context, an edit) branches where the words part, with a link to the turn at every copy of a
+reply that stands there (`silva.tree.copies`), so that it stays one conversation; other opening words (a sub-agent)
+begin another walk in the same tree. A *repeated* request, one whose first answer was recorded but may not have arrived,
 gets that answer again and makes no node.
 """
 
@@ -12,14 +13,17 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from silva.models.gateway.allowance import Allowance
 from silva.models.gateway.attempts import Answer, Attempt
-from silva.models.gateway.index import Entry, TreeIndex, own_slot, tools_key
+from silva.models.gateway.entry import Entry
+from silva.models.gateway.index import TreeIndex, own_slot, tools_key
+from silva.models.gateway.keys import Key, message_key
 from silva.models.gateway.place import Place
 from silva.models.gateway.problem import Problem
+from silva.models.gateway.rollout import Rollout
 from silva.models.model import Completion
 from silva.tree import (
     NO_USAGE,
@@ -27,66 +31,18 @@ from silva.tree import (
     Message,
     Node,
     Outcome,
-    Record,
     Tokens,
     Tool,
     Trajectory,
     node_id,
-    slot,
-    trajectory_id,
-    tree_id,
 )
+from silva.tree.copies import REPEATS, REWRITES, copy_of
 from silva.tree.exact import node_tokens
 
 MOST_REMEMBERED = 1024
 """Answers a session can find again: for requests that are repeated, or go on from a response by its name."""
 MOST_LEAVES = 1000
 """Ends of walks that a trajectory names, the latest."""
-
-
-class Rollout(Record, frozen=True, kw_only=True):
-    """Which rollout a session is: its run and name, and its place among the rollouts of its task. `most_turns` and
-    `most_tokens` bound its calls and what they use, for as long as this gateway knows the rollout (`Allowance`)."""
-
-    run_id: str
-    name: str
-    task_id: str
-    env: str = "gateway"
-    index: int = 0
-    attempt: int = 0
-    seed: int = 0
-    agent: str = ""
-    most_turns: int | None = None
-    most_tokens: int | None = None
-
-    @property
-    def slot(self) -> str:
-        """What its sampled nodes carry."""
-        return slot(self.index, self.attempt)
-
-    @property
-    def tree_id(self) -> str:
-        """The tree its task grows in this run."""
-        return tree_id(self.run_id, self.task_id)
-
-    @property
-    def trajectory_id(self) -> str:
-        """The id its trajectory will have."""
-        return trajectory_id(self.run_id, self.task_id, self.index, self.attempt)
-
-
-def rollout_of(trajectory: Trajectory) -> Rollout:
-    """The rollout that a trajectory written by a gateway belongs to."""
-    return Rollout(
-        run_id=trajectory.run_id,
-        name=str(trajectory.attributes.get("rollout", "main")),
-        task_id=trajectory.task_id,
-        env=trajectory.env,
-        index=trajectory.index,
-        attempt=trajectory.attempt,
-        seed=trajectory.seed,
-        agent=trajectory.agent,
-    )
 
 
 class Session:
@@ -107,7 +63,7 @@ class Session:
         self.used = time.monotonic()
         """When its agent last asked for something."""
         self.last: tuple[str, str] | None = None
-        """The node sampled last, and the root of its walk."""
+        """The node sampled last, and the root of its conversation."""
         self.stale = False
         self.problem: Problem | None = None
         self._index = index
@@ -125,15 +81,37 @@ class Session:
 
     def match(self, messages: Sequence[Message], tools: tuple[Tool, ...]) -> Place:
         """Where a request stands."""
-        keys = tuple(map(self._index.key, messages))
+        keys = tuple(map(message_key, messages))
         key = tools_key(tools)
         entry, covered = self._index.match(self._slot, keys, key)
+        rest = [message for message, _ in self._told(messages, keys, entry, covered)]
         if entry is None:
-            return Place(tuple(messages), keys)
+            return Place(tuple(rest), keys)
         recorded = (_as_recorded(step.message, given) for step, given in zip(entry.walk(), messages, strict=False))
-        return Place((*recorded, *messages[covered:]), keys, (self._index, entry), key)
+        return Place((*recorded, *rest), keys, (self._index, entry), key)
 
-    def lacks(self, messages: Sequence[Message], keys: Sequence[Hashable], tools: tuple[Tool, ...]) -> bool:
+    def _told(
+        self, messages: Sequence[Message], keys: Sequence[Key], entry: Entry | None, covered: int
+    ) -> Iterable[tuple[Message, dict[str, Any]]]:
+        """What a request says beyond what is on the tree, as the model is told it, each with the attributes of its
+        node. Of the policy's replies that the client did not send back in their place those that still say the same
+        are told as they were sampled; of the others the client's words count. Both are linked to what was sampled."""
+        spoke = None if entry is None else entry.spoke
+        before = "" if spoke is None else spoke.stands_for
+        for place in range(covered, len(messages)):
+            message, key = messages[place], keys[place]
+            linked: dict[str, Any] = {}
+            if key.loose is not None:
+                first = place == covered
+                found = self._index.original(self._slot, message, key, entry, before, placed=first)
+                if found is not None:
+                    before = found.entry.id
+                    again = found.same and place < len(messages) - 1
+                    message = _as_recorded(found.entry.message, message) if again else message
+                    linked = {REPEATS if again else REWRITES: before}
+            yield message, linked
+
+    def lacks(self, messages: Sequence[Message], keys: Sequence[Key], tools: tuple[Tool, ...]) -> bool:
         """Whether part of a conversation may have been dropped from memory: then `recall` it before going on."""
         if not self._index.partial:
             return False
@@ -161,7 +139,7 @@ class Session:
     def grow(
         self,
         messages: Sequence[Message],
-        keys: Sequence[Hashable],
+        keys: Sequence[Key],
         tools: tuple[Tool, ...],
         completion: Completion,
         attributes: dict[str, Any],
@@ -175,10 +153,13 @@ class Session:
         sampled_before = entry is not None and bool(entry.slot)
         nodes: list[Node] = []
         started = now - completion.usage.model_seconds
-        for message in messages[covered:]:
+        for message, linked in self._told(messages, keys, entry, covered):
+            sampled_before = sampled_before or bool(linked)
             own = self._slot if sampled_before else ""
             changed = tools if key != in_force else None
-            node = self._node(parent, depth, Author.ENVIRONMENT, message, own, changed, started=started)
+            node = self._node(
+                parent, depth, Author.ENVIRONMENT, message, own, changed, started=started, attributes=linked
+            )
             nodes.append(node)
             parent, depth, in_force = node.id, depth + 1, key
         tokens, extra = self._tokens(entry, completion)
@@ -203,13 +184,14 @@ class Session:
         nodes.append(reply)
         return nodes
 
-    def keep(self, nodes: Sequence[Node], written: Sequence[bytes], keys: Sequence[Hashable]) -> None:
+    def keep(self, nodes: Sequence[Node], written: Sequence[bytes], keys: Sequence[Key]) -> None:
         """Take in nodes that are on their way to disk, `written` so; the last is the reply. `keys` are those of the
         whole request."""
         entry: Entry | None = None
         for node, data in zip(nodes, written, strict=True):
             parent = self._index.entries.get(node.parent_id) if node.parent_id is not None else None
-            entry = self._index.add(node, data, parent, keys[node.depth] if node.depth < len(keys) else None)
+            known = node.depth < len(keys) and not copy_of(node)  # of a copy the recorded words may stand there
+            entry = self._index.add(node, data, parent, keys[node.depth] if known else None)
         if entry is not None:
             self._index.move_on(entry, nodes[-1])
             self._turn(entry, nodes[-1])
@@ -297,7 +279,7 @@ class Session:
         before = None if entry.parent is None else entry.parent.turn
         if before is not None:  # it is no leaf any more
             self._leaves.pop(before.id, None)
-        root = entry.root.id
+        root = entry.talk
         self._leaves.pop(entry.id, None)
         self._leaves[entry.id] = root
         self._roots[root] = self._roots.get(root, 0) + 1

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from silva.models.gateway.endings import is_unended
 from silva.models.gateway.keeper import Keeper
+from silva.models.gateway.rollout import Rollout, rollout_of
 from silva.models.gateway.roster import Roster
-from silva.models.gateway.session import Rollout, rollout_of
 
 
 async def stored_rollouts(keeper: Keeper, run: str) -> tuple[Roster, list[Rollout]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from functools import partial
 from typing import Any
@@ -21,6 +21,7 @@ from silva.errors import StoreError
 from silva.models.errors import ModelError
 from silva.models.gateway.dialects.dialect import Asked
 from silva.models.gateway.keeper import Keeper
+from silva.models.gateway.keys import Key
 from silva.models.gateway.place import Place
 from silva.models.gateway.problem import Problem, of_model
 from silva.models.gateway.reserve import NO_STAKE, Stake, broken_off, stake_of, used
@@ -292,7 +293,7 @@ class Turn:
             raise ModelError("timeout", what, transient=True) from error
 
     async def _sent(
-        self, keeper: Keeper, completion: Completion, keys: tuple[Hashable, ...], ready: Ready
+        self, keeper: Keeper, completion: Completion, keys: tuple[Key, ...], ready: Ready
     ) -> asyncio.Future[None]:
         """Send the turn on its way to disk, and say so.
 
@@ -350,10 +351,10 @@ class Turn:
         if rest is not None:
             rest()
 
-    def _taken_in(self, nodes: list[Node], written: list[bytes], keys: tuple[Hashable, ...]) -> None:
+    def _taken_in(self, nodes: list[Node], written: list[bytes], keys: tuple[Key, ...]) -> None:
         self.session.keep(nodes, written, keys)
 
-    async def _recalled(self, keeper: Keeper, keys: tuple[Hashable, ...]) -> bool:
+    async def _recalled(self, keeper: Keeper, keys: tuple[Key, ...]) -> bool:
         """Take the conversation into memory again where it was dropped from it; whether that was needed."""
         if not self.session.lacks(self.asked.messages, keys, self.asked.tools):
             return False
