@@ -19,7 +19,7 @@ from installed_programs import node_program, python_program
 from silva.lake import Lake
 from silva.rollout import RolloutConfig, run_rollout
 from silva.sandbox.system import probe
-from silva.tree import Node, Trajectory, Tree
+from silva.tree import Author, Node, Trajectory, Tree
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "programs"
 SHELL = EXAMPLES / "shell.yaml"
@@ -173,7 +173,7 @@ def test_agents_that_ask_and_hand_over_are_walks_of_one_tree(sandbox: str, tmp_p
     assert played.trajectory.turns == 6 and len(played.trajectory.attributes["leaves"]) == 3
     assert played.walk[0].id == openings["mend"].id, "the mender has the last word"
     assert played.walk[-1].message.text == "Mended: it prints the product now."
-    sampled = [node for node in played.walk if node.slot and node.message.role == "assistant"]
+    sampled = [node for node in played.walk if node.author is Author.POLICY]
     assert len(sampled) == 2, "what triage said before is told to the mender, not sampled again"
     played.replays_the_same()
     played.exports()

@@ -1,9 +1,11 @@
 """A program's trajectory played again: the same program, the same task, and a model that says what it said before.
 
-    trajectory ─▶ its walks as recorded turns ─▶ scripted model ─▶ the program, in a lake of its own ─▶ same walk?
+    trajectory ─▶ its walks, of which what was sampled is recorded turns ─▶ scripted model
+               ─▶ the program, in a lake of its own ─▶ the same walks, all of them? the same score?
 
 A program that is deterministic given its model's replies asks what it asked before, message for message. Where it asks
-something else the recording has no answer: that is the divergence.
+something else the recording has no answer: that is the divergence. What a client made of a reply is no turn: the model
+says again what the policy said, and the client has to make the same of it again.
 """
 
 from __future__ import annotations
@@ -20,7 +22,8 @@ from silva.lake import Lake
 from silva.rollout.config import RolloutConfig
 from silva.rollout.replay import Divergence, shown
 from silva.rollout.run import run_rollout
-from silva.tree import Message, Node, Record, Run, Task, Trajectory
+from silva.tree import Author, Message, Node, Record, Run, Task, Trajectory, Tree
+from silva.tree.copies import copy_of
 from silva.tree.formats.tasks import write_tasks
 
 
@@ -53,17 +56,22 @@ async def replay_program(
         folder = Path(name)
         config = _config(run, trajectory, folder, seconds)
         (folder / "tasks.jsonl").write_text("".join(write_tasks([task])), encoding="utf-8")
-        (folder / "turns.jsonl").write_bytes(b"".join(_line(walk) for walk in walks))
+        (folder / "turns.jsonl").write_bytes(_recorded(walks))
         script = {"model": trajectory.model or "recorded", "recorded": "turns.jsonl"}
         (folder / "script.yaml").write_bytes(msgspec.json.encode(script))
         result = await run_rollout(config)
         with Lake.open(config.lake, mode="read") as lake:
             played = result.trajectories[-1]
-            walk = lake.walk(played)
+            tree = Tree(lake.nodes(tree_id=played.tree_id))
+        leaves = dict.fromkeys([played.leaf_id, *played.attributes.get("leaves", ())])
+        again = [tree.walk(leaf) for leaf in leaves if leaf is not None and leaf in tree]
     failure = played.outcome.failure
+    divergence = _first(walks, again, failure.message if failure else "")
+    if divergence is None and trajectory.outcome.score != played.outcome.score:
+        divergence = _score(walks[0], trajectory.outcome.score, played.outcome.score)
     return ReplayedProgram(
         turns=played.turns,
-        divergence=_compare(walks[0], walk, failure.message if failure else ""),
+        divergence=divergence,
         stored_score=trajectory.outcome.score,
         score=played.outcome.score,
     )
@@ -91,8 +99,17 @@ def _config(run: Run, trajectory: Trajectory, folder: Path, seconds: float) -> R
         raise UsageError(f"run {run.id}: its configuration cannot be used any more ({what})") from error
 
 
-def _line(walk: Sequence[Node]) -> bytes:
-    return msgspec.json.encode({"messages": [_message(node.message) for node in walk]}) + b"\n"
+def _recorded(walks: Sequence[Sequence[Node]]) -> bytes:
+    """The walks as recorded conversations, each turn in one of them, in the order in which they were taken."""
+    told: set[str] = set()
+    lines: list[tuple[float, bytes]] = []
+    for walk in walks:
+        places = [place for place, node in enumerate(walk) if node.author is Author.POLICY and node.id not in told]
+        told.update(walk[place].id for place in places)
+        if places:
+            line = {"messages": [_message(node.message) for node in walk], "sampled": places}
+            lines.append((walk[places[0]].started, msgspec.json.encode(line) + b"\n"))
+    return b"".join(line for _, line in sorted(lines, key=lambda each: each[0]))
 
 
 def _message(message: Message) -> dict[str, Any]:
@@ -109,11 +126,58 @@ def _message(message: Message) -> dict[str, Any]:
     return body
 
 
+def _first(stored: Sequence[Sequence[Node]], played: Sequence[Sequence[Node]], broke: str) -> Divergence | None:
+    """The first difference between two sets of walks. Those that are the same are set aside, whichever ended last; each
+    of the others is compared with what is left that is most like it."""
+    left, other = list(played), list[Sequence[Node]]()
+    for walk in stored:
+        same = next((each for each in left if _compare(walk, each, "") is None), None)
+        if same is None:
+            other.append(walk)
+        else:
+            left.remove(same)
+    for walk in other:
+        likest = max(left, key=lambda each: _shared(walk, each), default=())
+        if not _shared(walk, likest):
+            likest = ()
+        return _compare(walk, likest, broke)
+    for walk in left:
+        said = shown(walk[-1].message)
+        return Divergence(what="extra", turn=0, depth=len(walk) - 1, stored="(no such conversation)", seen=said)
+    return None
+
+
+def _shared(one: Sequence[Node], other: Sequence[Node]) -> int:
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (mine, theirs) in pairs if not _same(mine, theirs)), min(len(one), len(other)))
+
+
+def _same(stored: Node, played: Node) -> bool:
+    """Whether two nodes say the same, by the same author; the ids of calls are drawn anew by some."""
+    if stored.author is not played.author or (copy_of(stored) and not copy_of(played)):
+        return False
+    if stored.message.role == "assistant":
+        return shown(stored.message) == shown(played.message)
+    return stored.message == played.message
+
+
+def _score(walk: Sequence[Node], stored: float | None, seen: float | None) -> Divergence:
+    turn = sum(node.message.role == "assistant" for node in walk)
+    return Divergence(
+        what="score",
+        turn=turn,
+        depth=len(walk) - 1,
+        stored=f"score {stored}",
+        seen=f"score {seen}",
+        node_id=walk[-1].id,
+    )
+
+
 def _compare(stored: Sequence[Node], played: Sequence[Node], broke: str) -> Divergence | None:
     turn = 0
     for depth, node in enumerate(stored):
-        seen = shown(played[depth].message) if depth < len(played) else f"(nothing{': ' + broke if broke else ''})"
-        if seen != shown(node.message):
+        if depth >= len(played) or not _same(node, played[depth]):
+            seen = shown(played[depth].message) if depth < len(played) else f"(nothing{': ' + broke if broke else ''})"
             what = "message" if depth < len(played) else "missing"
             return Divergence(what=what, turn=turn, depth=depth, stored=shown(node.message), seen=seen, node_id=node.id)
         turn += node.message.role == "assistant"

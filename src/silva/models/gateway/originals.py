@@ -8,7 +8,7 @@ message ─▶ the ids of its calls, which the gateway gave out ─┐
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 from silva.models.gateway.entry import Entry
@@ -17,7 +17,8 @@ from silva.tree import Message
 
 
 class Original(NamedTuple):
-    """A sampled turn, and whether a message still says what it said."""
+    """A sampled turn, and whether a message says what it said: to the byte, or by what a client makes of a reply where
+    more tells of it than the words, which a client may have put into the model's mouth itself."""
 
     entry: Entry
     same: bool
@@ -54,21 +55,19 @@ class Originals:
             before: the id of the turn that comes before it in its conversation ("" where none does).
         """
 
-        def same(entry: Entry) -> bool:
-            return ("words", slot, key.loose) in entry.told
-
+        words, behind = ("words", slot, key.loose), ("behind", slot, before)
         called = [entry for call in message.tool_calls for entry in self._of("call", slot, call.id)]
-        spoke = [] if _empty(message) else self._of("words", slot, key.loose)
-        for candidates in (_both(called, same), called, spoke):
+        same = [entry for entry in called if words in entry.told]
+        spoke = self._of(*words) if message.tool_calls or message.text.strip() else ()
+        for candidates in (same, called, spoke):
             if candidates:
-                found = next((each for each in candidates if ("behind", slot, before) in each.told), candidates[-1])
-                return Original(found, same(found))
-        placed = [] if parent is None else self._of("at", slot, parent)
-        ordered = self._of("behind", slot, before) if before else []
-        for candidates in (placed, ordered):
-            if candidates:
-                return Original(candidates[-1], same(candidates[-1]))
-        return None
+                found = next((each for each in candidates if behind in each.told), candidates[-1])
+                sure = candidates is not spoke or (before != "" and behind in found.told)
+                return Original(found, words in found.told and (sure or found.place[2] == key.exact))
+        placed = () if parent is None else self._of("at", slot, parent)
+        ordered = self._of(*behind) if before else ()
+        found = (placed or ordered or (None,))[-1]
+        return None if found is None else Original(found, False)
 
     def _of(self, *name: Hashable) -> Sequence[Entry]:
         return self._found.get(name, ())
@@ -80,11 +79,3 @@ def _tells(entry: Entry, slot: str, loose: Hashable, before: str) -> Iterator[Ha
     yield "behind", slot, before
     for name in dict.fromkeys(call.id for call in entry.message.tool_calls if call.id):
         yield "call", slot, name
-
-
-def _both(entries: Sequence[Entry], same: Callable[[Entry], bool]) -> list[Entry]:
-    return [entry for entry in entries if same(entry)]
-
-
-def _empty(message: Message) -> bool:
-    return not message.tool_calls and not message.text.strip()

@@ -1,7 +1,8 @@
 """Replies from recorded conversations: what the assistant said after the same words before.
 
 The file is JSONL; a line is a conversation with `messages` in OpenAI form (other keys are ignored). Each assistant
-message is a recorded turn, found by the digest of all messages before it.
+message is a recorded turn, found by the digest of all messages before it. Where not all of them were the model's (a
+client put words into its mouth), `sampled` lists the places of those that were.
 """
 
 from __future__ import annotations
@@ -27,17 +28,19 @@ class _Recorded(msgspec.Struct, frozen=True):
 
 class _Line(msgspec.Struct, frozen=True):
     messages: list[_Recorded]
+    sampled: list[int] | None = None
 
 
 class Recording:
-    """The recorded turns of a file. Where one prefix was answered twice, the first answer stands.
+    """The recorded turns of a file. Where one prefix was answered twice, the first answer stands; those of lines with
+    `sampled` are given one after another, as often as they were asked for, the last again and again.
 
     Raises:
         UsageError: the file cannot be read or a line is not a conversation; the message names the line.
     """
 
     def __init__(self, path: Path) -> None:
-        self._answers: dict[bytes, Answer] = {}
+        self._answers: dict[bytes, list[Answer]] = {}
         try:
             lines = path.read_bytes().splitlines()
         except OSError as fault:
@@ -46,18 +49,20 @@ class Recording:
             if not line.strip():
                 continue
             try:
-                conversation = msgspec.json.decode(line, type=_Line).messages
+                conversation = msgspec.json.decode(line, type=_Line)
             except (msgspec.DecodeError, UnicodeDecodeError) as fault:
                 raise UsageError(f"recorded turns {path}, line {number}: {fault}") from fault
             self._learn(conversation)
         if not self._answers:
             raise UsageError(f"recorded turns {path} hold no assistant message: record a conversation first")
 
-    def _learn(self, conversation: list[_Recorded]) -> None:
+    def _learn(self, conversation: _Line) -> None:
         prefix = hashlib.blake2b(digest_size=16)
-        for message in conversation:
-            if message.role == "assistant":
-                self._answers.setdefault(prefix.digest(), _answer(message))
+        for place, message in enumerate(conversation.messages):
+            if message.role == "assistant" and conversation.sampled is None:
+                self._answers.setdefault(prefix.digest(), [_answer(message)])
+            elif message.role == "assistant" and place in (conversation.sampled or ()):
+                self._answers.setdefault(prefix.digest(), []).append(_answer(message))
             prefix.update(_fact(message))
 
     def find(self, request: ChatRequest) -> Answer | None:
@@ -65,7 +70,10 @@ class Recording:
         prefix = hashlib.blake2b(digest_size=16)
         for message in request.messages:
             prefix.update(_fact(message))
-        return self._answers.get(prefix.digest())
+        answers = self._answers.get(prefix.digest())
+        if not answers:
+            return None
+        return answers.pop(0) if len(answers) > 1 else answers[0]
 
 
 def _answer(message: _Recorded) -> Answer:
