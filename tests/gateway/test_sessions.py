@@ -285,6 +285,7 @@ def test_a_turn_reads_only_the_turns_that_no_turn_has_read_before_it(monkeypatch
     assert len(read) == 2
 
 
+@settings(deadline=None)
 @given(st.lists(st.lists(st.integers(0, 2**40), max_size=40), max_size=5), st.sampled_from([0, 14, 70_000]))
 def test_seen_ids_are_those_that_were_taken_in(parts: list[list[int]], before: int) -> None:
     seen = SeenIds(tuple(range(before)))
