@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import lancedb
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,13 +20,13 @@ T = TABLES["trajectories"]
 @pytest.mark.parametrize(
     ("text", "sql"),
     [
-        ("score >= 0.5 and env = 'bfcl'", "((score >= 0.5) and (env = 'bfcl'))"),
-        ("outcome.score < 5e-1", "(score < 0.5)"),
+        ("score >= 0.5 and env = 'bfcl'", "(((score + 0e0) >= 0.5e0) and (env = 'bfcl'))"),
+        ("outcome.score < 5e-1", "((score + 0e0) < 0.5e0)"),
         ("not (seed == 1)", "(not (seed = 1))"),
         ("env in ('a', 'b''c') or index <> 2", "((env in ('a', 'b''c')) or (\"index\" != 2))"),
         ("boundary is not null", "(not (boundary is null))"),
         ("task_id not contains 'x'", "(not contains(task_id, 'x'))"),
-        ("success = true and score > -1", "((success = true) and (score > -1))"),
+        ("success = true and score > -1", "((success = true) and ((score + 0e0) > -1.0e0))"),
         ("env = 'a' or env = 'b' and seed = 1", "((env = 'a') or ((env = 'b') and (seed = 1)))"),
     ],
 )
@@ -72,3 +74,43 @@ def test_any_text_is_only_ever_a_value(value):
     assert found.column("id").to_pylist() == ["a"]
     quoted = "'" + value.replace("'", "''") + "'"
     assert parse(f"env = {quoted}").sql(TABLES["tasks"]) == (field("env") == value).sql(TABLES["tasks"])
+
+
+NUMBERS = [None, 0, 1, -1, 7, (1 << 63) - 1, -(1 << 63)]
+FLOATS = [None, 0.0, -0.0, 0.1, 0.5, 1.0, -2.5, 1e300, float("inf"), float("-inf"), float("nan")]
+VALUES = st.one_of(
+    st.sampled_from([0, 1, 7, 0.5, 0.1, -0.0, 1.0, 1e300, -1e300, 1e19, 1 << 63, (1 << 64) - 1, -(1 << 63) - 1, 7.0]),
+    st.integers(-(1 << 70), 1 << 70),
+    st.floats(allow_nan=False, allow_infinity=False),
+)
+
+
+@pytest.fixture(scope="module")
+def numbers(tmp_path_factory):
+    """Rows with numbers at their extremes, in the journal's form and in a table."""
+    size = len(NUMBERS) * len(FLOATS)
+    ids = [f"{place:03d}" for place in range(size)]
+    columns = {"id": ids, "turns": pa.array([n for n in NUMBERS for _ in FLOATS], pa.int64())}
+    rows = pa.table({**columns, "reward": pa.array(FLOATS * len(NUMBERS), pa.float64())})
+    return rows, lancedb.connect(tmp_path_factory.mktemp("numbers")).create_table("rows", rows)
+
+
+@settings(deadline=None, max_examples=80)
+@given(
+    name=st.sampled_from(["turns", "reward"]),
+    operator=st.sampled_from(["=", "!=", "<", "<=", ">", ">=", "in"]),
+    value=VALUES,
+    negated=st.booleans(),
+)
+def test_the_journal_and_the_tables_answer_a_condition_on_numbers_alike(numbers, name, operator, value, negated):
+    rows, table = numbers
+    text = f"{name} in ({value!r}, 1)" if operator == "in" else f"{name} {operator} {value!r}"
+    condition = parse(f"not {text}" if negated else text).sql(T)
+    fresh = sorted(matching(rows, condition).column("id").to_pylist())
+    stored = sorted(table.search().where(condition).select(["id"]).to_arrow().column("id").to_pylist())
+    assert fresh == stored
+    if name == "turns":  # an integer is compared as the number it is
+        said = dict(zip(rows.column("id").to_pylist(), rows.column("turns").to_pylist(), strict=True))
+        wanted = {"=": lambda n: n == value, "<": lambda n: n < value, ">=": lambda n: n >= value}.get(operator)
+        if wanted is not None and not negated:
+            assert fresh == [each for each, number in said.items() if number is not None and wanted(number)]

@@ -69,7 +69,7 @@ class Compared(Filter, frozen=True):
     value: Value
 
     def sql(self, table: Table) -> str:
-        return f"({_column(table, self.name, self.value)} {self.operator} {literal(self.value)})"
+        return _compared(table, self.name, self.operator, self.value)
 
 
 class _In(Filter, frozen=True):
@@ -80,8 +80,10 @@ class _In(Filter, frozen=True):
         if not self.values:
             _column(table, self.name, None)
             return "(1 = 0)"
-        columns = {_column(table, self.name, value) for value in self.values}
-        return f"({columns.pop()} in ({', '.join(literal(value) for value in self.values)}))"
+        if all(isinstance(value, str) for value in self.values):
+            columns = {_column(table, self.name, value) for value in self.values}
+            return f"({columns.pop()} in ({', '.join(literal(value) for value in self.values)}))"
+        return f"({' or '.join(_compared(table, self.name, '=', value) for value in self.values)})"
 
 
 class _Null(Filter, frozen=True):
@@ -160,6 +162,50 @@ def literal(value: Value) -> str:
     if isinstance(value, float) and not math.isfinite(value):
         raise UsageError(f"{value} cannot be compared with: use a finite number")
     return repr(value)
+
+
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+
+
+def _compared(table: Table, name: str, operator: Operator, value: Value) -> str:
+    """A comparison that means the same to Lance and to DuckDB, each of which has its own idea of what a number of
+    another kind is turned into: an integer column is compared with integers, a column of floats with floats."""
+    column, spec = _column(table, name, value), table.column(name)
+    assert spec is not None
+    if pa.types.is_integer(spec.type) and not isinstance(value, str | bool):
+        return _integer(column, operator, value)
+    if pa.types.is_floating(spec.type) and not isinstance(value, str | bool):
+        number = _float(value)
+        # Adding nothing makes zero of a negative zero, which one of them holds for less.
+        return f"(({column} + 0e0) {operator} {number})"
+    return f"({column} {operator} {literal(value)})"
+
+
+def _integer(column: str, operator: Operator, value: int | float) -> str:
+    literal(value)  # refuses what is no finite number
+    whole = math.floor(value)
+    if whole != value:  # between two integers: none equals it
+        if operator in ("=", "!="):
+            return _always(column, operator == "!=")
+        operator, whole = ("<=", whole) if operator in ("<", "<=") else (">", whole)
+    if not _LEAST <= whole <= _MOST:
+        below = whole > 0  # every value there is lies below it
+        return _always(column, operator == "!=" or ((operator in ("<", "<=")) == below and operator != "="))
+    return f"({column} {operator} {whole})"
+
+
+def _always(column: str, truth: bool) -> str:
+    """True, or false, of every value; of none where there is none."""
+    return f"({column} {'=' if truth else '<'} {column})"
+
+
+def _float(value: int | float) -> str:
+    literal(value)
+    try:
+        written = repr(float(value) + 0.0)
+    except OverflowError:
+        raise UsageError(f"{value} is too large to be compared with") from None
+    return written if "e" in written else f"{written}e0"  # without it DuckDB reads a decimal
 
 
 def _column(table: Table, name: str, value: Value | None) -> str:

@@ -327,7 +327,7 @@ class Lake:
         return sql.query(query, self._tables, self._tail)
 
     def search(self, text: str, *, limit: int = 20) -> list[tuple[float, Node]]:
-        """Nodes whose text holds any of the words, best first, with their BM25 score."""
+        """Nodes whose text holds any of the words, best first, with their BM25 score (see `words`)."""
         return search.text(self._tables, self._tail, text, limit)
 
     def nearest(self, vector: Sequence[float], limit: int = 20) -> list[tuple[float, Node]]:

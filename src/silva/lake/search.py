@@ -1,6 +1,7 @@
 """Full text and nearest vectors over nodes.
 
-Text: Lance's index over `nodes.text` (rows not yet in it are scanned by Lance), and BM25 over the tail. The two keep
+Text: what a query means is said in `words`. Plain words are found by Lance's index over `nodes.text` (rows not yet in
+it are scanned by Lance), and by BM25 over the tail; what is no plain word by reading the texts. They keep
 their own word statistics, so scores of stored and of fresh nodes are comparable, not equal. Vectors: a table of their
 own, so that embedding later never rewrites nodes.
 """
@@ -20,7 +21,7 @@ from silva.lake.reader import stored_ids
 from silva.lake.rows import read
 from silva.lake.tables import EMBEDDINGS, Tables
 from silva.lake.tail import Tail
-from silva.lake.words import score
+from silva.lake.words import parts, plain, score
 from silva.tree import Node
 
 Embedding: TypeAlias = Callable[[list[str]], Sequence[Sequence[float]]]
@@ -28,36 +29,38 @@ _COMMIT = 8_192
 
 
 def text(tables: Tables, tail: Tail | None, query: str, limit: int) -> list[tuple[float, Node]]:
-    """Nodes whose text holds any word of `query`, best first."""
-    if not query.strip():
+    """Nodes whose text holds any part of `query` (see `words`), best first."""
+    wanted = parts(query)
+    if not wanted:
         raise UsageError("search: give at least one word")
     fresh: list[Node] = []
     if tail is not None:
         tail.refresh()
         fresh = tail.records(NODES)
     scored = [
-        (each, node) for each, node in zip(score(query, [_text(n) for n in fresh]), fresh, strict=True) if each > 0
+        (each, node) for each, node in zip(score(wanted, [_text(n) for n in fresh]), fresh, strict=True) if each > 0
     ]
     scored = sorted(scored, key=lambda pair: -pair[0])[:limit]
     # Asked before the index is: what is compacted in between is then seen twice, never missed.
     known = stored_ids(tables, NODES, [node.id for _, node in scored])
     found: list[tuple[float, Node]] = []
-    rows = tables.text(query, limit)
+    rows = tables.text(" ".join(wanted), limit) if plain(wanted) else None
     if rows is not None:
-        found = list(zip(rows.column("_score").to_pylist(), read(NODES, rows), strict=True))
+        stored = zip(rows.column("_score").to_pylist(), read(NODES, rows), strict=True)
+        found = [(each, node) for each, node in stored if score(wanted, [_text(node)])[0] > 0]
     else:
-        found = _scan(tables, query, limit)
+        found = _scan(tables, wanted, limit)
     seen = known | {node.id for _, node in found}
     found += [(each, node) for each, node in scored if node.id not in seen]
     return sorted(found, key=lambda pair: -pair[0])[:limit]
 
 
-def _scan(tables: Tables, query: str, limit: int) -> list[tuple[float, Node]]:
-    # A lake that was never optimised has no text index yet: read the texts themselves.
+def _scan(tables: Tables, wanted: Sequence[str], limit: int) -> list[tuple[float, Node]]:
+    # There is no index yet, or it does not hold what is asked for: read the texts themselves.
     rows = tables.select(NODES.name, "text is not null", columns=["id", "text"])
     if rows is None:
         return []
-    scores = score(query, rows.column("text").to_pylist())
+    scores = score(wanted, rows.column("text").to_pylist())
     best = sorted((i for i, each in enumerate(scores) if each > 0), key=lambda i: -scores[i])[:limit]
     ids = rows.column("id").take(best).to_pylist() if best else []
     return _nodes(tables, list(zip([scores[i] for i in best], ids, strict=True)))
