@@ -11,7 +11,7 @@ import torch
 from local_engines.sampler import Sampled
 from silva.models.local.adapter import Adapter
 from silva.models.local.engine import Engine, Job, choice
-from silva.models.local.network import SITES
+from silva.models.local.adapted import SITES
 
 RANK = 8
 

@@ -23,6 +23,7 @@ import msgspec
 
 from silva.errors import UsageError
 from silva.models.exact.calls import short_id
+from silva.models.exact.told_tools import SYSTEM, TOOLS
 from silva.tree import ImagePart, Message, TextPart, ThinkingPart, Tool, ToolCall
 
 Hide = Callable[[str], str]
@@ -238,8 +239,6 @@ def _described(spoken: list[dict[str, Any]], tools: tuple[Tool, ...], hide: Hide
     plain = [_without_calls(message) for message in spoken]
     if not tools:
         return plain
-    from silva.models.local.prompt import SYSTEM, TOOLS  # the words the bundled model is served with; loads tokenizers
-
     listed = [msgspec.json.encode(_offered(tool, hide)["function"]).decode() for tool in tools]
     words = TOOLS.format(tools="\n".join(listed))
     if plain and plain[0]["role"] == role and isinstance(plain[0]["content"], str):

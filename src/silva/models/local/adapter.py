@@ -24,15 +24,14 @@ from torch import Tensor
 
 from silva.errors import UsageError
 from silva.models.local import BASE_DIGEST
-from silva.models.local.network import SITES, Network
+from silva.models.local.adapted import SITES, Adapter, Pair
+from silva.models.local.network import Network
 
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 MOST_RANK = 256
 MOST_BYTES = 1 << 30
 """No adapter of this network is larger; a larger file is not read into memory."""
-
-Pair = tuple[Tensor, Tensor]
 
 _NAME = re.compile(
     r"base_model\.model\.model\.layers\.(\d+)\.(?:self_attn|mlp)\.([a-z]+)_proj\.lora_([AB])\.weight", re.ASCII
@@ -67,18 +66,6 @@ class AdapterConfig(msgspec.Struct, frozen=True):
     def scale(self) -> float:
         """What the product of the two matrices is multiplied by."""
         return self.lora_alpha / (math.sqrt(self.r) if self.use_rslora else self.r)
-
-
-class Adapter:
-    """An adapter's weights.
-
-    `digest` tells its content (weights and scale) from any other's; `pairs[layer]` maps a site to its two matrices.
-    """
-
-    def __init__(self, digest: str, rank: int, pairs: list[dict[str, Pair]]) -> None:
-        self.digest = digest
-        self.rank = rank
-        self.pairs = pairs
 
 
 def read_adapter(folder: Path, network: Network, base: str, base_digest: str = "") -> Adapter:

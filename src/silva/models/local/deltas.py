@@ -9,14 +9,12 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as functional
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from silva.models.local.adapter import Adapter
+from silva.models.local.adapted import Adapter
 
 
 class Deltas:

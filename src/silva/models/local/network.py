@@ -7,20 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 import torch.nn.functional as functional
 from torch import Tensor
 
+from silva.models.local.adapted import Adapter
 from silva.models.local.checkpoint import frequencies, read_architecture, read_weights
 from silva.models.local.deltas import Deltas
-
-if TYPE_CHECKING:
-    from silva.models.local.adapter import Adapter
-
-SITES = {"qkv": ("q", "k", "v"), "out": ("o",), "gate_up": ("gate", "up"), "down": ("down",)}
-"""The multiplications of a layer and the projections each does at once, in this order."""
 
 GROWTH = 256
 """The cache's length grows in such steps, so that it is not laid out anew at every token."""

@@ -32,17 +32,6 @@ from silva.models.serving.chat import ReplyCall
 from silva.tree import Message, TextPart, Tool, ToolCall
 from silva.tree.message import Role
 
-TOOLS = """You can call functions to help the user. The functions, as JSON:
-<tools>
-{tools}
-</tools>
-To call one, answer with its name and arguments like this, and nothing else:
-<tool_call>
-{{"name": "the function's name", "arguments": {{"argument": "value"}}}}
-</tool_call>"""
-
-SYSTEM = "You are a helpful assistant."
-
 MOST_REMEMBERED = 4096
 
 
