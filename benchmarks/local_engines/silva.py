@@ -9,9 +9,9 @@ from typing import Any
 import torch
 
 from local_engines.sampler import Sampled
+from silva.models.local.adapted import SITES
 from silva.models.local.adapter import Adapter
 from silva.models.local.engine import Engine, Job, choice
-from silva.models.local.adapted import SITES
 
 RANK = 8
 
