@@ -158,6 +158,30 @@ def test_a_template_whose_head_the_reply_does_not_follow_is_refused(tmp_path: Pa
         Rendering(renderer, "react").turn(view(user("Go.")), assistant("Done."), "expert")
 
 
+UNENDED = (
+    "{% for m in messages %}{{ '<|' + m['role'] + '|>\n' + m['content'] }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
+)
+
+
+def test_where_no_mark_ends_a_turn_the_next_roles_mark_is_the_stop_and_stands_once(tmp_path: Path) -> None:
+    marks = ("<|system|>", "<|user|>", "<|assistant|>", "<|endoftext|>")
+    folder = folder_of(tmp_path / "unended", UNENDED, marks, "<|endoftext|>")
+    asked = open_renderer(folder).render((user("?"),), ())[0]
+    (folder / "generation_config.json").write_text(json.dumps({"eos_token_id": [asked]}))
+    renderer = open_renderer(folder)
+    rendering = Rendering(renderer, "tools")
+    first = rendering.turn(view(user("Go."), tools=()), assistant("Done."), "expert")
+    assert first.tokens is not None and first.tokens.ids[-1] == asked
+    messages = (user("Go."), first.message, user("Again."))
+    second = rendering.turn(view(*messages, tools=()), assistant("Done too."), "expert")
+    assert second.tokens is not None
+    whole = renderer.render((*messages, second.message), (), generation_prompt=False)
+    assert (*second.prompt_ids, *second.tokens.ids) == (*whole, asked)
+    before = (*first.prompt_ids, *first.tokens.ids)
+    assert second.prompt_ids[: len(before)] == before  # the stop that was sampled is the mark of what follows
+
+
 async def test_an_expert_whose_turn_has_no_form_fails_as_the_agent(tmp_path: Path) -> None:
     name = f"{HERE / 'two_calls.py'}:TwoCalls"
     settings = RolloutConfig.model_validate(

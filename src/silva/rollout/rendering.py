@@ -18,7 +18,7 @@ import msgspec
 from silva.models.exact import Continuation, Renderer, RenderError, prompt_for
 from silva.rollout.agent import FormError, Turn, View
 from silva.rollout.react import STOP, parse, render, written
-from silva.tree import Message, Tokens, Tool, assistant
+from silva.tree import Message, TextPart, Tokens, Tool, assistant
 
 Form = Literal["tools", "react"]
 
@@ -101,12 +101,17 @@ class Rendering:
             )
         tail = whole[len(prompt) :]
         end = next((place for place, number in enumerate(tail) if number in renderer.stop_ids), None)
-        if end is None:
-            raise FormError(
-                f"the chat template of {renderer.name} does not end a reply with an id that stops the model: "
-                "name the id in generation_config.json (eos_token_id)"
-            )
-        return prompt, tail[: end + 1]
+        if end is not None:
+            return prompt, tail[: end + 1]
+        for after in _next(said):
+            longer = renderer.render((*messages, said, after), tools, generation_prompt=False)[len(whole) :]
+            # Where a template ends no turn, it is the next one's mark that stops the model, so that is its last id.
+            if longer and longer[0] in renderer.stop_ids:
+                return prompt, (*tail, longer[0])
+        raise FormError(
+            f"the chat template of {renderer.name} does not end a reply with an id that stops the model: "
+            "name the id in generation_config.json (eos_token_id)"
+        )
 
     def _check(self, action: Message, said: Message, heard: Message, read: Message) -> None:
         if [_meant(call.name, call.arguments) for call in read.tool_calls] != [
@@ -117,6 +122,14 @@ class Rendering:
                 f"{[call.name for call in read.tool_calls] or 'words'} where "
                 f"{[call.name for call in action.tool_calls] or 'words'} is meant"
             )
+
+
+def _next(said: Message) -> tuple[Message, ...]:
+    """What may follow a reply: the answer of its first call, else what somebody says."""
+    parts = (TextPart(text="?"),)
+    calls = said.tool_calls[:1]
+    answers = tuple(Message(role="tool", parts=parts, tool_call_id=call.id, name=call.name) for call in calls)
+    return answers or (Message(role="user", parts=parts),)
 
 
 def _meant(name: str, arguments: str) -> tuple[str, object]:

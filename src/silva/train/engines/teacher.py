@@ -45,10 +45,11 @@ class Teacher:
     ) -> None:
         folder = policy_folder(config.weights)
         self._digest = tokenizer_digest(folder)
-        if tokenizer and self._digest and tokenizer != self._digest:
+        if not self._digest or tokenizer != self._digest:
+            told = f"another one ({self._digest[:12]})" if self._digest else "no tokenizer.json to compare"
             raise TeacherError(
-                f"teacher {folder.name}: it has another tokenizer ({self._digest[:12]}) than the policy "
-                f"({tokenizer[:12]}): use one that shares the policy's tokenizer"
+                f"teacher {folder.name}: its ids must stand for the tokens that the policy's stand for "
+                f"({tokenizer[:12] or 'it has no tokenizer.json'}); it has {told}: use one of the policy's family"
             )
         model = load_model(folder, dtype)
         if config.adapter is not None:

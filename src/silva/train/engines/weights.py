@@ -5,7 +5,6 @@ Only the llama family: the layers this engine trains and Silva's own server comp
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -18,6 +17,7 @@ import transformers
 from safetensors import SafetensorError
 
 from silva.errors import UsageError
+from silva.models.exact.token_table import table_digest, token_table
 from silva.models.local.network import best_dtype
 from silva.models.local.weights import weights_folder
 from silva.train.config import BUNDLED, ScratchConfig
@@ -123,6 +123,5 @@ def weights_digest(folder: Path) -> str:
 
 
 def tokenizer_digest(folder: Path) -> str:
-    """Which tokenizer a folder has: a digest of `tokenizer.json`, "" where there is none."""
-    file = folder / "tokenizer.json"
-    return hashlib.blake2b(file.read_bytes(), digest_size=12).hexdigest() if file.is_file() else ""
+    """Which tokens a folder's ids stand for: a digest of the table in `tokenizer.json`, "" where there is none."""
+    return table_digest(token_table(folder))

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from silva.errors import MissingError, UsageError
+from silva.models.exact.token_table import differs, token_table
 from silva.train.registry.tensors import Dtype, Floats, Tensor, stored, values
 from silva.train.registry.weights import CONFIG, WeightsFolder
 
@@ -65,7 +66,7 @@ def write_gguf(
     """
     config = source.config()
     shape = _Shape(source.path.name, config)
-    carried = _tokenizer(like, shape.vocabulary, source.path.name)
+    carried = _tokenizer(like, shape.vocabulary, source.path)
     writer = gguf.GGUFWriter(file, "llama")
     try:
         writer.add_type(gguf.GGUFType.MODEL)
@@ -147,8 +148,9 @@ def _array(key: str, array: Floats, dtype: Dtype, shape: _Shape) -> npt.NDArray[
     return np.frombuffer(stored(array, dtype).data, np.uint8)
 
 
-def _tokenizer(like: Path | None, vocabulary: int, name: str) -> list[Any]:
-    """The fields of a GGUF that say how it tokenises."""
+def _tokenizer(like: Path | None, vocabulary: int, folder: Path) -> list[Any]:
+    """The fields of a GGUF that say how it tokenises, whose ids must stand for what the folder's stand for."""
+    name = folder.name
     if like is None:
         from silva.models.local.weights import packed_weights
 
@@ -162,6 +164,12 @@ def _tokenizer(like: Path | None, vocabulary: int, name: str) -> list[Any]:
     if count != vocabulary:
         raise UsageError(
             f"{like.name} has a tokenizer of {count} tokens, {name} has {vocabulary}: give --like, a GGUF of its family"
+        )
+    tokens = next(field for field in fields if field.name == _TOKENS)
+    problem = differs(dict(enumerate(str(token) for token in tokens.contents())), token_table(folder))
+    if problem:
+        raise UsageError(
+            f"{like.name} has another tokenizer than {name} ({problem}): give --like, a GGUF of its family"
         )
     return fields
 
