@@ -426,3 +426,26 @@ def test_no_lake_is_one_line(lake: Path, capsys: pytest.CaptureFixture[str]) -> 
     error = said(capsys, "list", code=Exit.STORE)
     assert error.startswith("error: ") and error.count("\n") == 1
     assert not lake.exists()
+
+
+def test_a_trajectory_that_a_format_cannot_hold_drops_out_of_an_export_by_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "two.jsonl").write_text(json.dumps(FOREIGN) + "\n" + json.dumps(FOREIGN | {"n": 2}) + "\n")
+    assert silva(["trees", "import", "two.jsonl", "--lake", "odd", "--run", "r"]) == Exit.OK
+
+    async def spoil() -> None:
+        async with Lake.open("odd", mode="write") as lake:
+            one = lake.trajectories(run_id="r")[0]
+            spoilt = msgspec.structs.replace(one, id="f" * 32, index=7, attributes={"columns": {"n": float("inf")}})
+            torn = msgspec.structs.replace(one, id="e" * 32, index=8, leaf_id="d" * 32)
+            await lake.append([spoilt, torn])
+
+    asyncio.run(spoil())
+    capsys.readouterr()
+    assert silva(["trees", "export", "--lake", "odd", "--run", "r", "-f", "messages", "-o", "out.jsonl"]) == Exit.OK
+    told = capsys.readouterr().err
+    assert "trajectory ffffffffffff: messages: " in told and "trajectory eeeeeeeeeeee: its node" in told
+    assert "2 could not be written and dropped out" in told
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == 2

@@ -81,7 +81,8 @@ def test_what_one_process_refuses_is_refused_there_in_the_same_words(
 ) -> None:
     there = ("--on", "ray", "--ray-address", cluster.address)
     one, many = tmp_path / "one.samples", tmp_path / "many.samples"
-    assert samples(lake, one) == samples(lake, many, *there) == Exit.USAGE
+    refused = ("--inexact", "refuse")
+    assert samples(lake, one, *refused) == samples(lake, many, *refused, *there) == Exit.USAGE
     first, second = capfd.readouterr().err.splitlines()
     assert first == second and "(or skip what is inexact)" in first
     assert not one.exists() and not many.exists()

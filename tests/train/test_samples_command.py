@@ -106,8 +106,8 @@ def test_inexact_trajectories_are_refused_or_left_out_and_told(
     )
     lake, out = fill(tmp_path / "lake", broken), str(tmp_path / "a.samples")
     with pytest.raises(SilvaError, match=rf"try \d+\): node {lost.id[:12]} .* has no token ids"):
-        silva("samples", "--lake", lake, "-o", out)
-    assert silva("samples", "--lake", lake, "-o", out, "--inexact", "skip") == Exit.OK
+        silva("samples", "--lake", lake, "-o", out, "--inexact", "refuse")
+    assert silva("samples", "--lake", lake, "-o", out) == Exit.OK
     told = capsys.readouterr().err
     assert f"node {lost.id[:12]}" in told and "inexact" in told
 

@@ -29,7 +29,9 @@ def rows(
     actions: Annotated[int, typer.Option(min=0, help="How often a row of actions counts (the paper: 7).")] = 1,
     summaries: Annotated[int, typer.Option(min=0, help="How often a row of a summary counts (the paper: 10).")] = 1,
     masking: Annotated[bool, typer.Option("--masking/--no-masking", help="Leave out what supervision masks.")] = True,
-    inexact: Annotated[str, typer.Option(help="refuse or skip trajectories whose tokens are not known.")] = "refuse",
+    inexact: Annotated[
+        str, typer.Option(help="skip, by name, or refuse trajectories whose tokens are not known.")
+    ] = "skip",
     model: Annotated[
         list[str] | None, typer.Option("--model", help="Only this model's turns are the policy's; may be said again.")
     ] = None,

@@ -31,7 +31,9 @@ def samples(
     where: Annotated[str | None, typer.Option(help="For example: score >= 0.5 and turns < 10.")] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Take trajectories that failed, too.")] = False,
     logprobs: Annotated[str, typer.Option(help="required, or optional where only imitation is wanted.")] = "required",
-    inexact: Annotated[str, typer.Option(help="refuse or skip trajectories whose tokens are not known.")] = "refuse",
+    inexact: Annotated[
+        str, typer.Option(help="skip, by name, or refuse trajectories whose tokens are not known.")
+    ] = "skip",
     model: Annotated[
         list[str] | None, typer.Option("--model", help="Only this model's turns are the policy's; may be said again.")
     ] = None,
@@ -61,7 +63,7 @@ def samples(
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> None:
     """Turn trajectories into exact training samples. Nothing is tokenised: ids, masks and log-probabilities are those
-    the model saw and drew; a trajectory that does not have them is refused by name."""
+    the model saw and drew; a trajectory that does not have them drops out by name."""
     from silva.errors import UsageError
     from silva.lake import Lake, default_location, parse
     from silva.train.lake_samples import collect, each_in_turn

@@ -120,7 +120,7 @@ def export(
     """Write trajectories to a file. A run without further conditions goes out whole, unfinished branches too."""
     import msgspec
 
-    from silva.cli.trees_files import bundles, export, format_of
+    from silva.cli.trees_export import bundles, export, format_of
     from silva.errors import UsageError
 
     if output is None:
@@ -135,12 +135,15 @@ def export(
         whole = [run] if run is not None and not any((env, task, status, where)) else []
         if not chosen and not whole:
             raise UsageError("no trajectory meets the conditions; nothing was written")
-        done = export(opened, name, bundles(opened, chosen, whole), target, force)
+        done = export(opened, name, lambda: bundles(opened, chosen, whole), target, force)
     if as_json and target is not None:
         _print_json(msgspec.to_builtins(done))
         return
     images = f", {done.images} images" if done.images else ""
-    typer.echo(f"{done.trajectories} trajectories, {done.nodes} nodes{images} as {name}", err=True)
+    for line in done.dropped[:_MOST_NOTES]:
+        typer.echo(line, err=True)
+    dropped = f"; {len(done.dropped)} could not be written and dropped out" if done.dropped else ""
+    typer.echo(f"{done.trajectories} trajectories, {done.nodes} nodes{images} as {name}{dropped}", err=True)
     if done.missing and target is not None:
         typer.echo(f"{done.missing} images are not in the lake and were left out", err=True)
 
@@ -156,7 +159,7 @@ def import_(
     """Read a file into the lake; importing it again adds nothing."""
     import msgspec
 
-    from silva.cli.trees_files import take_in
+    from silva.cli.trees_import import take_in
     from silva.lake import default_location
     from silva.tree.formats import find
 

@@ -23,6 +23,7 @@ from silva.train.engines.group import ALONE, Group
 from silva.train.engines.open import open_engine, require, share_cores
 from silva.train.engines.share import check_enough
 from silva.train.output import held, keep_config
+from silva.train.readable import readable
 from silva.train.scale.environment import placed
 from silva.train.sources import Epochs, Prepared, held_out, prepare
 from silva.train.trackers import trackers
@@ -90,11 +91,12 @@ def train_in(
         measured = held_out(config.data, loss, prepared)
         check_enough(prepared.groups, config.batch, group.size, "pairs" in loss.needs)
         engine = open_engine(config, group)
-        source = Epochs(prepared.groups, config.seed, config.data.shuffle)
-        trainer = Trainer(config, engine, loss, source, held_out=measured, group=group)
         with ExitStack() as closing:
             closing.callback(engine.close)
-            engine.check([*(sample for samples in prepared.groups for sample in samples), *measured], loss)
+            prepared, measured = readable(prepared, measured, engine, loss)
+            check_enough(prepared.groups, config.batch, group.size, "pairs" in loss.needs)
+            source = Epochs(prepared.groups, config.seed, config.data.shuffle)
+            trainer = Trainer(config, engine, loss, source, held_out=measured, group=group)
             start = trainer.resume() if resume else 0
             _check_alike(group, start, prepared)
             if not group.leads:
@@ -105,6 +107,7 @@ def train_in(
             trained, everything = engine.parameters
             if out is not None:
                 out.write(f"{told(config, prepared, measured)}; {trained:,} of {everything:,} parameters\n")
+                out.write(left_out(prepared.dropped))
                 if start:
                     out.write(f"going on after step {start}\n")
             result = trainer.run(stopping)
@@ -136,6 +139,7 @@ def plan(config: TrainConfig) -> dict[str, Any]:
         "with_loss": sum(int(sample.mask.sum()) for sample in samples),
         "longest": max(map(len, samples)),
         "left_out": prepared.left_out,
+        "dropped": len(prepared.dropped),
         "groups_alike": prepared.alike,
         "steps": config.steps,
         "epochs": round(config.steps * config.batch / len(prepared.groups), 2),
@@ -146,12 +150,18 @@ def plan(config: TrainConfig) -> dict[str, Any]:
 def told(config: TrainConfig, prepared: Prepared, measured: Sequence[object]) -> str:
     """One line that says what is trained on."""
     epochs = config.steps * config.batch / len(prepared.groups)
-    left = prepared.left_out + prepared.alike
+    left = prepared.left_out + prepared.alike + len(prepared.dropped)
     return (
         f"{config.run}: {config.algorithm.name} on {len(prepared.groups)} groups"
         f"{f' ({left} left out)' if left else ''}{f', {len(measured)} samples held out' if measured else ''}, "
         f"{config.steps} steps of {config.batch} ({math.ceil(epochs * 10) / 10:g} epochs)"
     )
+
+
+def left_out(dropped: Sequence[str], most: int = 3) -> str:
+    """Lines that name what dropped out and why, the first `most` of it."""
+    lines = [f"left out: {line}\n" for line in dropped[:most]]
+    return "".join([*lines, f"left out: {len(dropped) - most} more\n"] if len(dropped) > most else lines)
 
 
 def _check_alike(group: Group, start: int, prepared: Prepared) -> None:

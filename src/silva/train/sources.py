@@ -93,12 +93,14 @@ class Epochs:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Prepared:
     """Groups of one set of data. `alike` counts groups left out because their rewards are, `left_out` samples below
-    the least reward or without loss; `parents` name the data."""
+    the least reward or without loss, `dropped` says why each of the others cannot be trained on; `parents` name the
+    data."""
 
     groups: list[Group]
     alike: int = 0
     left_out: int = 0
     parents: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
 
 
 def prepare(data: DataConfig, algorithm: Algorithm) -> Prepared:
@@ -109,15 +111,18 @@ def prepare(data: DataConfig, algorithm: Algorithm) -> Prepared:
         GroupError, PairError: a group or pair cannot be trained on.
         UsageError: nothing is left.
     """
+    dropped: tuple[str, ...] = ()
     if data.dataset is not None:
-        samples, parents = _of_dataset(data.dataset, data, algorithm)
+        samples, parents, dropped = _of_dataset(data.dataset, data, algorithm)
     elif data.runs and data.lake is not None:
-        samples = _of_lake(data.lake, data.runs, _reading(algorithm))
+        samples, dropped = _of_lake(data.lake, data.runs, _reading(algorithm))
         parents = tuple(f"run:{run}" for run in data.runs)
     else:
         samples = [sample for file in data.files for sample in read_samples(file)]
         parents = tuple(f"file:{file.name}" for file in data.files)
-    return replace(_prepared(samples, data, algorithm), parents=parents)
+    if dropped and not samples:
+        raise SampleError(f"data: none of {len(dropped)} trajectories can be trained on; the first: {dropped[0]}")
+    return replace(_prepared(samples, data, algorithm), parents=parents, dropped=dropped)
 
 
 def held_out(data: DataConfig, algorithm: Algorithm, trained: Prepared) -> list[Sample]:
@@ -186,8 +191,10 @@ def _reading(algorithm: Algorithm) -> Reading:
     return Reading(logprobs="required" if "logprobs" in algorithm.needs else "optional")
 
 
-def _of_dataset(path: Path, data: DataConfig, algorithm: Algorithm) -> tuple[list[Sample], tuple[str, ...]]:
-    """The samples of a data set, and what names the data."""
+def _of_dataset(
+    path: Path, data: DataConfig, algorithm: Algorithm
+) -> tuple[list[Sample], tuple[str, ...], tuple[str, ...]]:
+    """The samples of a data set, what names the data, and what dropped out of it."""
     file = dataset_file(path)
     dataset = read_dataset(file)
     entries = dataset.entries
@@ -202,9 +209,10 @@ def _of_dataset(path: Path, data: DataConfig, algorithm: Algorithm) -> tuple[lis
             f"data set {file}: trajectory {twice.trajectory_id[:12]} stands {twice.copies} times in it, and "
             f"{algorithm.name} compares trajectories with each other: name one that was not upsampled"
         )
-    samples = load_samples(msgspec.structs.replace(dataset, entries=entries), _reading(algorithm))
+    dropped: list[str] = []
+    samples = load_samples(msgspec.structs.replace(dataset, entries=entries), _reading(algorithm), dropped=dropped)
     runs = sorted({entry.run_id for entry in entries})
-    return samples, (f"dataset:{file.name}", *(f"run:{run}" for run in runs))
+    return samples, (f"dataset:{file.name}", *(f"run:{run}" for run in runs)), tuple(dropped)
 
 
 def _entries(data: DataConfig) -> DataSet | None:
@@ -226,7 +234,7 @@ def _apart(data: DataConfig, found: Sequence[Leak]) -> None:
         raise UsageError(f"data: {found[0]}{more}: what is measured must not be trained on{hint}")
 
 
-def _of_lake(location: str, runs: Sequence[str], reading: Reading) -> list[Sample]:
+def _of_lake(location: str, runs: Sequence[str], reading: Reading) -> tuple[list[Sample], tuple[str, ...]]:
     with Lake.open(location, mode="read") as lake:
         chosen = []
         for run in runs:
@@ -234,7 +242,8 @@ def _of_lake(location: str, runs: Sequence[str], reading: Reading) -> list[Sampl
             if not found:
                 raise UsageError(f"lake {lake.location}: run {run} has no trajectories; see `silva trees list`")
             chosen += found
-        return list(collect(lake, chosen, reading).samples)
+        read = collect(lake, chosen, reading, inexact="skip")
+        return list(read.samples), read.inexact
 
 
 def _pairs(samples: Sequence[Sample], data: DataConfig) -> list[Group]:

@@ -19,6 +19,7 @@ from silva.errors import UsageError
 from silva.train.config import TrainConfig
 from silva.train.curves import CurveFile, Point
 from silva.train.engines.open import require
+from silva.train.readable import readable
 from silva.train.sample import Sample
 from silva.train.sources import Prepared
 from silva.train.trainer import TrainResult, write_policy
@@ -58,7 +59,7 @@ def train_with_trl(config: TrainConfig, algorithm: Algorithm, prepared: Prepared
     # in float32: TRL changes the module's own weights, and they must be the masters
     policy = config.policy.model_copy(update={"dtype": "float32"})
     engine = LocalEngine(policy, config.optimiser, temperature=config.temperature, seed=config.seed)
-    engine.check([sample for group in prepared.groups for sample in group], algorithm)
+    prepared, _ = readable(prepared, (), engine, algorithm)
     engine.as_module().set_attn_implementation("sdpa")
     trainer = build(config, algorithm, prepared.groups, engine)
     trainer.train()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 
@@ -18,15 +17,13 @@ from silva.train.stretch import Reading
 from silva.tree import Trajectory
 
 
-def load_samples(
-    dataset: DataSet, reading: Reading = DEFAULT, *, inexact: Literal["refuse", "skip"] = "refuse"
-) -> list[Sample]:
+def load_samples(dataset: DataSet, reading: Reading = DEFAULT, *, dropped: list[str] | None = None) -> list[Sample]:
     """The samples of a data set, entry by entry, copies one after another, weights multiplied.
 
     Args:
         dataset: what to read; its lakes are opened where the entries say.
         reading: what is asked of the walks, as in `silva.train.lake_samples.collect`.
-        inexact: what becomes of trajectories whose tokens are not known.
+        dropped: takes why, for each trajectory that cannot be used; None refuses the first of them.
 
     Raises:
         UsageError: a trajectory is not in its lake, or counts no more: it failed, or a later attempt took its place.
@@ -43,7 +40,10 @@ def load_samples(
             stored = [t for run in sorted({e.run_id for e in entries}) for t in lake.trajectories(run_id=run)]
             chosen = [trajectory for trajectory in stored if trajectory.id in wanted]
             _still_there(wanted, chosen, location)
-            for sample in collect(lake, chosen, reading, inexact=inexact).samples:
+            read = collect(lake, chosen, reading, inexact="refuse" if dropped is None else "skip")
+            if dropped is not None:
+                dropped += read.inexact
+            for sample in read.samples:
                 found.setdefault((location, sample.trajectory_id), []).append(sample)
     samples: list[Sample] = []
     for entry in dataset.entries:
