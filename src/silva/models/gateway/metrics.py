@@ -6,25 +6,44 @@ No run or rollout is a label: there may be a million of them (their spending is 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
 
+from silva.models.gateway.keeper import Keeper
+from silva.models.gateway.routes import Routes
+from silva.models.gateway.runs import RunAccount
+from silva.models.gateway.session import Session
 from silva.models.gateway.tally import Tallies
 from silva.models.model import Completion
 from silva.tree import Usage
 
-if TYPE_CHECKING:
-    from silva.models.gateway.gateway import Gateway
+
+class Standing(Protocol):
+    """What is read off a gateway when somebody asks."""
+
+    keeper: Keeper
+    accounts: dict[str, RunAccount]
+    routes: Routes
+
+    @property
+    def sessions(self) -> list[Session]:
+        """The sessions in memory."""
+        ...
+
+    @property
+    def lost(self) -> int:
+        """Turns answered and not kept."""
+        ...
 
 
 class Metrics:
     """Counts and durations of one gateway."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Standing) -> None:
         self._registry = CollectorRegistry()
         self._refused = Counter("silva_refusals", "Requests refused", ("kind", "dialect"), registry=self._registry)
         self._broken_off = Counter(
@@ -63,7 +82,7 @@ class Metrics:
 class _Standing(Collector):
     """Gauges read off the gateway when somebody asks."""
 
-    def __init__(self, gateway: Gateway) -> None:
+    def __init__(self, gateway: Standing) -> None:
         self._gateway = gateway
 
     def collect(self) -> Iterable[Metric]:
