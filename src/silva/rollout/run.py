@@ -167,7 +167,7 @@ async def _close_books(lake: Lake, result: RunResult, scheduler: Scheduler, ledg
     elif result.remaining and scheduler.draining:
         result.stopped = "interrupted"
     status = "finished" if not result.remaining else "stopped"
-    result.run = msgspec.structs.replace(result.run, status=status, finished=time.time())
+    result.run = msgspec.structs.replace(result.run, status=status, finished=max(result.run.started, time.time()))
     await lake.append([result.run])
     if result.stopped == "model":
         raise UnreachableError(

@@ -152,7 +152,7 @@ async def _closed(lake: Lake, grown: Grown, ledger: Ledger, turns_left: TurnsLef
         overdrawn = ledger.overdrawn()
         grown.stopped = overdrawn.message if overdrawn else "model" if ledger.hopeless else "interrupted"
     status = "stopped" if grown.stopped else "finished"
-    grown.run = msgspec.structs.replace(grown.run, status=status, finished=time.time())
+    grown.run = msgspec.structs.replace(grown.run, status=status, finished=max(grown.run.started, time.time()))
     await lake.append([grown.run])
     if ledger.fruitless:
         raise UnreachableError(

@@ -108,5 +108,5 @@ class Flight:
             reward=sum(node.reward or 0.0 for node in walk),
             usage=usage,
             started=self._started,
-            finished=time.time(),
+            finished=max(self._started, time.time()),
         )
