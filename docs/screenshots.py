@@ -37,6 +37,8 @@ def main() -> None:
         subprocess.run([*roll, "--policy", "expert", "--run", "expert", *tasks], cwd=room, env=env, check=True)
         subprocess.run([*roll, "--policy", "null", "--run", "null", *tasks], cwd=room, env=env, check=True)
         _trained(room, env)
+        with _opened(room, env, given.chromium, "lake") as (page, base):
+            _trained_page(page, base, given.output)  # while nobody else writes the lake
         model = [
             "--model",
             "scripted:examples/guided/night.yaml",
@@ -116,7 +118,6 @@ def _inbox(room: Path, env: dict[str, str], chromium: str, output: Path) -> None
 
 def _pictures(room: Path, env: dict[str, str], chromium: str, output: Path) -> None:
     with _opened(room, env, chromium, "lake") as (page, base):
-        _trained_page(page, base, output)
         _runs(page, base, output)
         _run(page, base, output)
         _lake(page, base, output)
@@ -128,10 +129,10 @@ def _pictures(room: Path, env: dict[str, str], chromium: str, output: Path) -> N
 
 def _trained_page(page: Any, base: str, output: Path) -> None:
     page.goto(f"{base}/#/trained/ball")
-    page.get_by_role("table", name="Trajectories and their loss").get_by_role("link").first.click()
-    page.get_by_role("article", name="turn 2:").get_by_role("button", name="Mask").click()
+    page.get_by_role("table", name="Trajectories and their loss").get_by_role("link").nth(1).click()
+    page.get_by_role("article", name="turn 2:").get_by_role("button", name="Mask", exact=True).click()
     page.get_by_role("article", name="turn 2: masked").wait_for()
-    page.get_by_role("article", name="turn 1:").get_by_text("Ids").click()
+    page.get_by_role("article", name="turn 1:").get_by_text("Ids", exact=True).click()
     _keep(page, output / "trained.png")
 
 
@@ -153,6 +154,7 @@ def _run(page: Any, base: str, output: Path) -> None:
     page.get_by_role("list", name="Trajectory", exact=True).get_by_text("A first script.").first.wait_for()
     page.get_by_role("button", name="Back to here").first.wait_for()
     _keep(page, output / "run.png")
+    page.keyboard.press("o")
     page.get_by_role("tab", name="Timeline").click()
     page.get_by_role("img", name="Timeline of").wait_for()
     page.get_by_role("button", name="Light or dark").click()
