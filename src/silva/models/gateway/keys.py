@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from silva.models.gateway.dialects.content import content_key
-from silva.tree import Message
+from silva.tree import Message, OtherPart
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
@@ -27,4 +27,15 @@ class Key(NamedTuple):
 
 def message_key(message: Message) -> Key:
     """The key of a message, for the memory of this process."""
-    return Key(_encode(message), content_key(message) if message.role == "assistant" else None)
+    return Key(_encode(_bare(message)), content_key(message) if message.role == "assistant" else None)
+
+
+def _bare(message: Message) -> Message:
+    """The message without what is said beside its words: marks of a provider's cache move with every turn."""
+    beside = message.extra or any(call.extra for call in message.tool_calls)
+    if not beside and all(isinstance(part, OtherPart) or not part.extra for part in message.parts):
+        return message
+    bare = msgspec.structs.replace
+    parts = tuple(part if isinstance(part, OtherPart) else bare(part, extra=None) for part in message.parts)
+    calls = tuple(bare(call, extra=None) for call in message.tool_calls)
+    return bare(message, parts=parts, tool_calls=calls, extra=None)
