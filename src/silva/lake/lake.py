@@ -272,9 +272,7 @@ class Lake:
             StoreError: nodes of it are missing.
         """
         if not (nodes := self.nodes(tree_id=tree_id)):
-            raise UsageError(
-                f"lake {self.location}: has no node of tree {tree_id}; `silva lake doctor` says what is gone"
-            )
+            raise UsageError(f"lake {self.location}: has no tree {tree_id}; `silva lake doctor` says what is gone")
         try:
             return Tree(nodes)
         except TreeError as error:
