@@ -177,7 +177,7 @@ def records() -> dict[str, list[AnyRecord]]:
     )
     return {
         "run": [run],
-        "task": [task],
+        "task": [task, task.owned_by(run.id)],
         "node": [root, asked, acted, answered, other, *authors],
         "trajectory": [
             trajectory(0, 0, answered, done, False),
@@ -193,7 +193,7 @@ def bundle() -> Bundle:
     known = records()
     return Bundle(
         run=known["run"][0],  # type: ignore[arg-type]
-        tasks=tuple(known["task"]),  # type: ignore[arg-type]
+        tasks=tuple(known["task"][:1]),  # type: ignore[arg-type]
         nodes=tuple(known["node"]),  # type: ignore[arg-type]
         trajectories=tuple(known["trajectory"]),  # type: ignore[arg-type]
         supervisions=tuple(known["supervision"]),  # type: ignore[arg-type]

@@ -5,7 +5,7 @@
 
 Pure functions: nothing here opens a file. What is written is read back without loss, even through several formats: what
 one lacks goes to its extension field, what Silva lacks is kept in attributes. Files of agents and of observers
-(`claude-code`, `codex`, `langsmith`, `phoenix`) are read only.
+(`claude-code`, `codex`, `swe-agent`, `langsmith`, `langfuse` and others) are read only.
 """
 
 from __future__ import annotations
@@ -16,16 +16,22 @@ from silva.errors import UsageError
 from silva.tree.formats import (
     adp,
     atif,
+    autogen,
     claude_code,
     codex,
     inspect_eval,
+    langfuse,
+    langgraph,
     langsmith,
     messages,
     openenv,
+    openhands,
     otel,
     parquet,
     phoenix,
     sharegpt,
+    swe_agent,
+    vercel_ai,
     verifiers,
 )
 from silva.tree.formats.bundle import Bundle, described, merged, renamed
@@ -64,6 +70,12 @@ _KNOWN = (
     Format("codex", ".jsonl", False, None, codex.read, codex.recognise, ("rollout-*.jsonl",)),
     Format("langsmith", ".jsonl", False, None, langsmith.read, langsmith.recognise),
     Format("phoenix", ".jsonl", False, None, phoenix.read, phoenix.recognise),
+    Format("swe-agent", ".traj", False, None, swe_agent.read, swe_agent.recognise, by_row=True),
+    Format("openhands", ".jsonl", False, None, openhands.read, openhands.recognise),
+    Format("autogen", ".json", False, None, autogen.read, autogen.recognise, by_row=True),
+    Format("vercel-ai", ".json", False, None, vercel_ai.read, vercel_ai.recognise),
+    Format("langgraph", ".json", False, None, langgraph.read, langgraph.recognise),
+    Format("langfuse", ".json", False, None, langfuse.read, langfuse.recognise),
 )
 FORMATS = {form.name: form for form in _KNOWN}
 WRITABLE = tuple(form.name for form in _KNOWN if form.write is not None)

@@ -86,7 +86,7 @@ def _told(given: Sequence[Bundle | FormatError], notes: list[Note], file: str) -
     faults = [each for each in given if isinstance(each, FormatError)]
     if not faults:
         return Salvaged(bundles, notes)
-    if not any(bundle.nodes or bundle.trajectories or bundle.tasks for bundle in bundles):
+    if not bundles:
         raise faults[0]
     dropped = [Note(str(fault), True) for fault in faults]
     return Salvaged([_untorn(bundle, dropped, file) for bundle in bundles], [*dropped, *notes])
