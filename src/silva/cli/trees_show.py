@@ -17,7 +17,7 @@ from rich.text import Text
 from rich.tree import Tree as Drawing
 
 from silva.rollout.guided_nodes import BACK
-from silva.tree import Author, ImagePart, Message, Node, Status, TextPart, ThinkingPart, Trajectory, Tree
+from silva.tree import Author, ImagePart, Message, Node, OtherPart, Status, TextPart, ThinkingPart, Trajectory, Tree
 from silva.tree.actions import visible
 
 _COLOURS = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
@@ -150,6 +150,8 @@ def panel(message: Message, title: str, facts: str = "", *, full: bool = False) 
             body.append_text(plain(f"{cut(part.text, full)}\n", "italic dim"))
         elif isinstance(part, TextPart):
             body.append_text(plain(f"{cut(part.text, full)}\n"))
+        elif isinstance(part, OtherPart):
+            body.append_text(plain(f"{part.label}\n", "blue"))
         else:
             body.append_text(plain(f"[{_image(part)}]\n", "blue"))
     for call in message.tool_calls:

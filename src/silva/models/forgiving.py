@@ -99,9 +99,9 @@ def _set_aside(value: Any, place: str) -> bool:
             around = around[step]
         except (KeyError, IndexError, TypeError):
             return False
-    last = steps[-1] if steps else None
-    if not isinstance(around, dict) or last not in around:
+    if not steps or not isinstance(around, dict) or steps[-1] not in around:
         return False
+    last = steps[-1]
     members = cast("dict[str | int, Any]", around)
     wrong = members[last]
     if isinstance(wrong, float) and wrong.is_integer():

@@ -72,6 +72,11 @@ class OtherPart(Record, frozen=True, kw_only=True, tag_field="type", tag="other"
         """Nothing of it is text."""
         return ""
 
+    @property
+    def label(self) -> str:
+        """What stands for it where only text can stand."""
+        return f"[{self.written.get('type') or 'part'}]"
+
 
 Part: TypeAlias = TextPart | ThinkingPart | ImagePart | OtherPart
 

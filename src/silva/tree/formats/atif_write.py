@@ -37,7 +37,7 @@ from silva.tree.formats.chat import arguments, write_tool
 from silva.tree.formats.errors import FormatError
 from silva.tree.formats.extension import Packer
 from silva.tree.formats.images import reference
-from silva.tree.message import Json, Message, TextPart, ThinkingPart
+from silva.tree.message import Json, Message, OtherPart, TextPart, ThinkingPart
 from silva.tree.node import Author, Node
 from silva.tree.trajectory import Trajectory
 from silva.tree.tree import tools as tools_of
@@ -208,6 +208,8 @@ def _content(message: Message, kept: Json) -> Content:
     for part in shown:
         if isinstance(part, TextPart):
             parts.append(ContentPart(type="text", text=part.text))
+        elif isinstance(part, OtherPart):
+            parts.append(ContentPart(type="text", text=part.label))
         elif part.media_type in IMAGE_TYPES:
             source = Source(media_type=part.media_type, path=reference(part))
             parts.append(ContentPart(type="image", source=source))

@@ -15,7 +15,7 @@ from typing import Any, cast
 import msgspec
 
 from silva.tree.formats.images import Loader, reference, resolve
-from silva.tree.message import ImagePart, Json, Message, Part, Role, TextPart, ThinkingPart, Tool, ToolCall
+from silva.tree.message import ImagePart, Json, Message, OtherPart, Part, Role, TextPart, ThinkingPart, Tool, ToolCall
 
 _RAW = "_raw"
 """Key of an argument object that holds arguments which are not a JSON object, as the model wrote them."""
@@ -180,9 +180,9 @@ def _content(message: Message) -> list[Json]:
     return [_written(part) for part in message.parts if not isinstance(part, ThinkingPart)]
 
 
-def _written(part: TextPart | ImagePart) -> Json:
-    if isinstance(part, TextPart):
-        return {"type": "text", "text": part.text}
+def _written(part: TextPart | ImagePart | OtherPart) -> Json:
+    if not isinstance(part, ImagePart):  # a reader of rows refuses kinds it does not know; the extension keeps the part
+        return {"type": "text", "text": part.text if isinstance(part, TextPart) else part.label}
     size = {"width": part.width, "height": part.height}
     return {
         "type": "image",

@@ -23,7 +23,7 @@ from silva.tree.formats.inspect_events import events_of, output_of, usage_of
 from silva.tree.formats.inspect_read import ATTACHMENT, EXTENSION, KEPT, read_sample
 from silva.tree.formats.inspect_scores import outcome_of, results_of, scores_of
 from silva.tree.formats.rows import as_list, as_object, kept_of
-from silva.tree.message import ImagePart, Json, TextPart, ThinkingPart
+from silva.tree.message import ImagePart, Json, OtherPart, TextPart, ThinkingPart
 from silva.tree.node import NO_USAGE, Author, Node, digest
 from silva.tree.outcome import Status
 from silva.tree.task import Task
@@ -201,6 +201,8 @@ def _content(node: Node, images: _Images) -> str | list[Json]:
         elif isinstance(part, ThinkingPart):
             thought: Json = {"type": "reasoning", "reasoning": part.text}
             parts.append({**thought, "signature": part.signature} if part.signature is not None else thought)
+        elif isinstance(part, OtherPart):
+            parts.append({"type": "text", "text": part.label})
         else:
             parts.append({"type": "image", "image": images.address(part)})
     return parts

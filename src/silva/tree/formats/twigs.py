@@ -17,7 +17,7 @@ import msgspec
 from silva.tree.formats.bundle import Bundle
 from silva.tree.formats.draft import Origin, Turn, prompted
 from silva.tree.formats.errors import FormatError
-from silva.tree.message import Json, Message, Record, TextPart, ThinkingPart, ToolCall
+from silva.tree.message import ImagePart, Json, Message, OtherPart, Record, TextPart, ThinkingPart, ToolCall
 from silva.tree.node import NO_USAGE, Author, Node, Usage, digest, node_id
 from silva.tree.outcome import Outcome, Status
 from silva.tree.task import Task
@@ -247,13 +247,15 @@ def _trajectory(
 
 def sameness(message: Message) -> tuple[Any, ...]:
     """What two tellings of one message agree in: its words and calls, not its thoughts or how JSON was laid out."""
-    shown = (
-        part.text.strip() if isinstance(part, TextPart) else part.hash
-        for part in message.parts
-        if not isinstance(part, ThinkingPart)
-    )
+    shown = (_shown(part) for part in message.parts if not isinstance(part, ThinkingPart))
     calls = tuple((call.id, call.name, _canonical(call)) for call in message.tool_calls)
     return message.role, tuple(words for words in shown if words), calls, message.tool_call_id
+
+
+def _shown(part: TextPart | ImagePart | OtherPart) -> str:
+    if isinstance(part, TextPart):
+        return part.text.strip()
+    return part.hash if isinstance(part, ImagePart) else json.dumps(part.written, sort_keys=True)
 
 
 def _canonical(call: ToolCall) -> str:
