@@ -66,7 +66,7 @@ def figures(folder: Path) -> str:
 
 def section(name: str, record: dict[str, Any]) -> str:
     """One result: its question, its bar and whether it holds, its table, and the command that made it."""
-    if "rows" not in record:
+    if "bar" not in record:
         return f"## {name.replace('_', ' ')}\n\n{table(record)}"
     machine, versions = record["machine"], record["versions"]
     verdict = "holds" if record["holds"] else "**does not hold**"
