@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from conftest import Serving
 from silva.tree import Author
 
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -61,11 +60,11 @@ def backend() -> Iterator[Backend]:
     found.stop()
 
 
-def opened(serve: Callable[..., Serving], backend: Backend, kind: str, **route: Any) -> Serving:
+def opened(serve: Callable[..., Any], backend: Backend, kind: str, **route: Any) -> Any:
     return serve(models={"m": {"backends": [{"url": backend.url, "kind": kind, "model": "x"}], **route}})
 
 
-def test_a_chat_turn_keeps_all_that_was_said(serve: Callable[..., Serving], backend: Backend) -> None:
+def test_a_chat_turn_keeps_all_that_was_said(serve: Callable[..., Any], backend: Backend) -> None:
     serving = opened(serve, backend, "chat")
     token = serving.open_run()
     message = {"role": "assistant", "content": None, "tool_calls": [CALL], "annotations": [1]}
@@ -100,7 +99,7 @@ def test_a_chat_turn_keeps_all_that_was_said(serve: Callable[..., Serving], back
     assert replies[1].message.extra == {"zz": {"a": 1}}
 
 
-def test_a_messages_turn_keeps_its_marks_and_its_header(serve: Callable[..., Serving], backend: Backend) -> None:
+def test_a_messages_turn_keeps_its_marks_and_its_header(serve: Callable[..., Any], backend: Backend) -> None:
     serving = opened(serve, backend, "anthropic", price={"input": 3.0, "output": 15.0, "cached": 0.3})
     token = serving.open_run()
     used = {"input_tokens": 10, "cache_creation_input_tokens": 10000, "cache_read_input_tokens": 20000}
@@ -127,7 +126,7 @@ def test_a_messages_turn_keeps_its_marks_and_its_header(serve: Callable[..., Ser
     assert reply.usage.usd == pytest.approx((10 * 3 + 10000 * 3.75 + 20000 * 0.3 + 100 * 15) / 1e6)
 
 
-def test_what_the_backend_cannot_be_told_is_named(serve: Callable[..., Serving], backend: Backend) -> None:
+def test_what_the_backend_cannot_be_told_is_named(serve: Callable[..., Any], backend: Backend) -> None:
     serving = opened(serve, backend, "anthropic")
     token = serving.open_run()
     backend.says({"content": [{"type": "text", "text": "ok"}], "usage": {"input_tokens": 1, "output_tokens": 1}})
@@ -138,7 +137,7 @@ def test_what_the_backend_cannot_be_told_is_named(serve: Callable[..., Serving],
     assert reply.attributes["left_out"] == ["frequency_penalty", "messages[0].zz"]
 
 
-def test_half_a_character_is_replaced_and_told(serve: Callable[..., Serving], backend: Backend) -> None:
+def test_half_a_character_is_replaced_and_told(serve: Callable[..., Any], backend: Backend) -> None:
     serving = opened(serve, backend, "chat")
     token = serving.open_run()
     backend.said = b'{"choices":[{"message":{"content":"cut \\ud83d"}}]}'
