@@ -36,10 +36,14 @@ _plain = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
+EXTRA = "silva:extra"
+"""What the field is called that only a reader sets: nobody may send it."""
+
+
 class Open(msgspec.Struct, gc=False, kw_only=True):
     """A record of the wire that may say more than it has fields for; `extra` holds that."""
 
-    extra: Json | None = msgspec.field(default=None, name="silva:extra")
+    extra: Json | None = msgspec.field(default=None, name=EXTRA)
 
 
 class Reader(Generic[T]):

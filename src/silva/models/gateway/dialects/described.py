@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
+from silva.models.carried import EXTRA
 from silva.models.gateway.dialects import images
 from silva.models.gateway.dialects.reading import LONGEST_NAME, OURS_ELSEWHERE
 from silva.models.gateway.dialects.schema import TYPES
@@ -108,7 +109,7 @@ class Book:
             elif key == "pattern":
                 found[key] = item.replace(r"\Z", "$")  # ECMA has the one, Python needs the other
             elif key == "properties":
-                found[key] = {name: self._written(inner, names) for name, inner in item.items()}
+                found[key] = {name: self._written(inner, names) for name, inner in item.items() if name != EXTRA}
             elif key != "title" and not (key == "default" and item is None):
                 found[key] = self._written(item, names)
         return found
