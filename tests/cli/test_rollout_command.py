@@ -211,7 +211,7 @@ def test_a_full_disk_is_one_line_and_what_was_kept_stays(tmp_path: Path, server:
 def test_a_lake_of_a_newer_silva_is_refused_untouched(tmp_path: Path) -> None:
     words = ["rollout", "--run", "r", "--env", "arithmetic", "--policy", "expert", "--limit", "1"]
     assert silva(tmp_path, *words).returncode == Exit.OK
-    marker = next((tmp_path / "lake").glob("*.json"))
+    marker = tmp_path / "lake" / "lake.json"
     known = json.loads(marker.read_text())
     marker.write_text(json.dumps({**known, "schema": 999}))
     assert "999" in one_line(silva(tmp_path, *words, "--resume"), Exit.STORE)

@@ -35,7 +35,7 @@ async def test_the_same_code_works_on_s3(store):
         assert lake.stats().rows["nodes"] == 12
     keys = client.list_objects_v2(Bucket="forest", Prefix=url.removeprefix("s3://forest/"))["Contents"]
     names = {item["Key"].split("/")[2] for item in keys}
-    assert names == {"lake.json", "tables", "blobs", "tags", "writers", "writer.json"}
+    assert names == {"lake.json", "tables", "blobs", "tags", "writers", "writer.json", "tables.json"}
 
 
 def test_the_next_writer_on_the_machine_picks_up_what_a_dead_one_left(store):

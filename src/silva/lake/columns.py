@@ -249,7 +249,7 @@ NODES = Table(
             get=_message_text,
             path="message.parts",
             read=lambda text: [{"type": "text", "text": text}],
-            exact=lambda parts, text: len(parts) == 1 and type(parts[0]) is TextPart and not parts[0].extra,
+            exact=lambda parts, text: len(parts) == 1 and type(parts[0]) is TextPart and parts[0].extra is None,
             compress=True,
         ),
         Column(
@@ -258,7 +258,7 @@ NODES = Table(
             doc="the calls made, arguments as raw text",
             get=_calls,
             path="message.tool_calls",
-            exact=lambda calls, _: not any(call.extra for call in calls),
+            exact=lambda calls, _: all(call.extra is None for call in calls),
         ),
         _derived("tool_names", STRINGS, "names of the tools called", _call_names),
         _text("message.tool_call_id", "the call a tool message answers", name="tool_call_id"),
