@@ -181,7 +181,7 @@ def test_an_orphan_node_is_found(tmp_path):
         nodes, trajectory = episode(1)
         lake.append_sync([*nodes[:2], *nodes[3:], trajectory])
         assert [finding.kind for finding in lake.doctor()] == ["orphan"]
-        with pytest.raises(StoreError, match="cannot be shown: node .* of its walk is not here"):
+        with pytest.raises(StoreError, match=r"cannot be shown: node .* of its walk is not here"):
             lake.walk(trajectory)
 
 
