@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import resource
 import signal
@@ -116,7 +117,7 @@ def test_data_of_which_nothing_can_be_used_is_refused(home: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("engine", ["local", "trl"])
-def test_a_sample_too_long_for_the_policy_is_named_before_the_first_step(home: Path, tmp_path: Path, engine: str):
+def test_a_sample_too_long_for_the_policy_is_named_and_the_others_train(home: Path, tmp_path: Path, engine: str):
     if engine == "trl":
         pytest.importorskip("trl")
     generator = np.random.default_rng(4)
@@ -125,22 +126,25 @@ def test_a_sample_too_long_for_the_policy_is_named_before_the_first_step(home: P
     write_samples(tmp_path / "long.samples", evenly)
     data = {"files": [str(tmp_path / "long.samples")], "shuffle": False}
     settings = config(home, tmp_path / "out", data=data, engine=engine, steps=4)
+    told = io.StringIO()
+    assert train(settings, out=told).step == 4
+    left = [line for line in told.getvalue().splitlines() if line.startswith("left out: ")]
+    assert len(left) == 1 and "200 ids, the policy's context holds 128" in left[0]
+    write_samples(tmp_path / "long.samples", evenly[-1:], force=True)
     with pytest.raises(SampleError, match="200 ids, the policy's context holds 128"):
-        train(settings)
-    assert list((tmp_path / "out").glob("[a-z]*")) == [], "a run that never began leaves nothing in the way of the next"
+        train(config(home, tmp_path / "none", data=data, engine=engine, steps=4))
+    assert list((tmp_path / "none").glob("[a-z]*")) == [], "a run that never began leaves nothing in the way"
 
 
 def test_what_a_loss_cannot_be_computed_of_is_told_before_the_first_step(home: Path, tmp_path: Path):
     generator = np.random.default_rng(5)
     samples = [sample(generator) for _ in range(8)]
     wrong = replace(samples[7], weights=np.full(len(samples[7]), np.nan, np.float32))
-    unknown = replace(samples[7], logprobs=np.where(samples[7].drawn, np.nan, 0).astype(np.float32))
     weights_folder(tmp_path / "small", vocabulary=WORDS // 2)
     (tmp_path / "small" / "tokenizer.json").write_bytes((home / "base" / "tokenizer.json").read_bytes())
     taught: dict[str, Any] = {"algorithm": {"name": "opd"}, "teacher": {"weights": str(home / "base")}}
     for last, more, said in (
         (wrong, {}, "the weight at position"),
-        (unknown, taught, "has no log-probabilities"),
         (samples[7], taught | {"teacher": None}, "needs a teacher"),
         (samples[7], taught | {"teacher": {"weights": str(tmp_path / "small")}}, "the teacher small reads 128 of"),
     ):
@@ -149,6 +153,10 @@ def test_what_a_loss_cannot_be_computed_of_is_told_before_the_first_step(home: P
         with pytest.raises(UsageError, match=said):
             train(config(home, tmp_path / "out", data=data, **more))
         assert list((tmp_path / "out").glob("[a-z]*")) == []
+    unknown = [replace(each, logprobs=np.where(each.drawn, np.nan, 0).astype(np.float32)) for each in samples]
+    write_samples(tmp_path / "data.samples", unknown, force=True)
+    with pytest.raises(UsageError, match="has no log-probabilities"):
+        train(config(home, tmp_path / "out", data={"files": [str(tmp_path / "data.samples")]}, **taught))
 
 
 ENTRY = """

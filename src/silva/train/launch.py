@@ -23,7 +23,7 @@ from silva.train.engines.group import ALONE, Group
 from silva.train.engines.open import open_engine, require, share_cores
 from silva.train.engines.share import check_enough
 from silva.train.output import held, keep_config
-from silva.train.readable import readable
+from silva.train.readable import left_out, readable
 from silva.train.scale.environment import placed
 from silva.train.sources import Epochs, Prepared, held_out, prepare
 from silva.train.trackers import trackers
@@ -83,7 +83,7 @@ def train_in(
 
             on_processor = config.policy.model_copy(update={"device": "cpu"})
             result = train_with_trl(
-                config.model_copy(update={"policy": on_processor}), loss, prepare(config.data, loss)
+                config.model_copy(update={"policy": on_processor}), loss, prepare(config.data, loss), out
             )
             keep_config(config.output, config.model_dump(mode="json"))
             return result
@@ -156,12 +156,6 @@ def told(config: TrainConfig, prepared: Prepared, measured: Sequence[object]) ->
         f"{f' ({left} left out)' if left else ''}{f', {len(measured)} samples held out' if measured else ''}, "
         f"{config.steps} steps of {config.batch} ({math.ceil(epochs * 10) / 10:g} epochs)"
     )
-
-
-def left_out(dropped: Sequence[str], most: int = 3) -> str:
-    """Lines that name what dropped out and why, the first `most` of it."""
-    lines = [f"left out: {line}\n" for line in dropped[:most]]
-    return "".join([*lines, f"left out: {len(dropped) - most} more\n"] if len(dropped) > most else lines)
 
 
 def _check_alike(group: Group, start: int, prepared: Prepared) -> None:

@@ -13,13 +13,13 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from silva.errors import UsageError
 from silva.train.config import TrainConfig
 from silva.train.curves import CurveFile, Point
 from silva.train.engines.open import require
-from silva.train.readable import readable
+from silva.train.readable import left_out, readable
 from silva.train.sample import Sample
 from silva.train.sources import Prepared
 from silva.train.trainer import TrainResult, write_policy
@@ -31,13 +31,16 @@ _SCHEDULES = {"constant": "constant_with_warmup", "linear": "linear", "cosine": 
 _GRPO_LOSSES = {"token": "dapo", "sequence": "grpo", "constant": "dr_grpo"}
 
 
-def train_with_trl(config: TrainConfig, algorithm: Algorithm, prepared: Prepared) -> TrainResult:
+def train_with_trl(
+    config: TrainConfig, algorithm: Algorithm, prepared: Prepared, out: TextIO | None = None
+) -> TrainResult:
     """Train with TRL's trainer for the algorithm.
 
     Args:
         config: of the run.
         algorithm: `sft`, `dpo` or `grpo`.
         prepared: its groups.
+        out: where what drops out is told.
 
     Raises:
         MissingError: TRL is not installed.
@@ -60,6 +63,8 @@ def train_with_trl(config: TrainConfig, algorithm: Algorithm, prepared: Prepared
     policy = config.policy.model_copy(update={"dtype": "float32"})
     engine = LocalEngine(policy, config.optimiser, temperature=config.temperature, seed=config.seed)
     prepared, _ = readable(prepared, (), engine, algorithm)
+    if out is not None:
+        out.write(left_out(prepared.dropped))
     engine.as_module().set_attn_implementation("sdpa")
     trainer = build(config, algorithm, prepared.groups, engine)
     trainer.train()
