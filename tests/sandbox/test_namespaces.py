@@ -207,5 +207,5 @@ async def test_limits_that_make_no_sense(backend: Namespaces) -> None:
     async with await backend.create() as sandbox:
         with pytest.raises(UsageError, match="too long"):
             await sandbox.exec(["echo", "x" * (1 << 18)])
-        with pytest.raises(UsageError, match="NUL"):
+        with pytest.raises(UsageError, match="null byte"):
             await sandbox.exec(["echo", "\0"])
