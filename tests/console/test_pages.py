@@ -90,17 +90,17 @@ def test_markup_is_shown_and_never_runs(writer: Lake, serve: Serve, page: Any) -
     turns.get_by_text("<script>window.hacked=1</script>").first.wait_for()
     page.get_by_role("button", name="Unfold or fold all").click()
     turns.get_by_role("button", name="Context").first.click()
-    page.get_by_role("dialog", name="Exact context").get_by_text("<script>").first.wait_for()
+    page.get_by_role("dialog", name="Exact context").get_by_text("<script>").locator("visible=true").first.wait_for()
     page.get_by_role("dialog").get_by_role("button", name="Close").click()
     for tab in ("Files", "Branches", "Terminals"):
         page.get_by_role("tab", name=tab).click()
-        page.get_by_role("tabpanel", name=tab).get_by_text("<script>").first.wait_for()
+        page.get_by_role("tabpanel", name=tab).get_by_text("<script>").locator("visible=true").first.wait_for()
     page.get_by_label("Words").fill(MARKUP)
     page.get_by_role("button", name="Send").click()
-    page.get_by_role("log", name="What was said").get_by_text("<script>").first.wait_for()
+    page.get_by_role("log", name="What was said").get_by_text("<script>").locator("visible=true").first.wait_for()
     for where in ("/runs", "/lake", f"/compare/{grower.id}/{other.id}", "/trail"):
         page.goto(f"{console.url}/#{where}")
-        page.get_by_text("<script>").first.wait_for()
+        page.get_by_text("<script>").locator("visible=true").first.wait_for()
     assert page.evaluate("window.hacked") is None
     assert page.locator("#page script, #page svg[onload], #page b:text-is('bold')").count() == 0
     assert page.locator("img[src='x']").count() == 0

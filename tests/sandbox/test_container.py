@@ -166,7 +166,7 @@ async def test_a_session_is_talked_with_and_ended(containers: Containers) -> Non
 async def test_what_cannot_be_is_refused_in_a_line(containers: Containers, tmp_path: Path) -> None:
     for spec, said in (
         (Spec(), "needs an image"),
-        (Spec(image=IMAGE, network=("pypi.org",)), "no allow-list"),
+        (Spec(image=IMAGE, network=("pypi.org",)), "have no network"),
         (Spec(image=IMAGE, mounts={tmp_path / "no": "/x"}), "there is no"),
         (Spec(image="--privileged"), "is no image"),
     ):

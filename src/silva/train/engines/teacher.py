@@ -46,7 +46,7 @@ class Teacher:
         folder = policy_folder(config.weights)
         self._digest = tokenizer_digest(folder)
         if not self._digest or tokenizer != self._digest:
-            told = f"another one ({self._digest[:12]})" if self._digest else "no tokenizer.json to compare"
+            told = f"another tokenizer ({self._digest[:12]})" if self._digest else "no tokenizer.json to compare"
             raise TeacherError(
                 f"teacher {folder.name}: its ids must stand for the tokens that the policy's stand for "
                 f"({tokenizer[:12] or 'it has no tokenizer.json'}); it has {told}: use one of the policy's family"
