@@ -286,7 +286,7 @@ async def test_a_task_that_cannot_be_played_is_refused_by_name(made, tmp_path):
     with pytest.raises(UsageError, match=r"task mine: environment/Dockerfile line 3: RUN failed: cat: gone.txt"):
         await env.reset(task("mine", folder=str(folder)), 0)
     (folder / "environment/Dockerfile").write_text("FROM python:3.11\nWORKDIR /app\nCOPY files/ /usr/data/\n")
-    with pytest.raises(UsageError, match=r"/usr/data.* lies outside /app"):
+    with pytest.raises(UsageError, match=r"task mine: environment/Dockerfile line 1: /usr/data\S* lies outside /app"):
         await env.reset(task("mine", folder=str(folder)), 0)
     with pytest.raises(UsageError, match="there is no task 'terminal/none'"):
         await env.reset(task("none"), 0)
