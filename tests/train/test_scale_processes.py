@@ -117,7 +117,7 @@ def test_two_processes_have_the_single_processs_curve_and_one_of_them_writes(
     assert sorted(path.name for path in (output / "checkpoints").iterdir()) == ["step-000006", "step-000008"]
 
 
-@pytest.mark.parametrize("name", ["dpo", "grpo"])
+@pytest.mark.parametrize("name", [pytest.param("dpo", marks=pytest.mark.weekly), "grpo"])
 def test_pairs_and_groups_are_shared_too(home: Path, tmp_path: Path, name: str):
     data: dict[str, Any] = {"files": [str(home / f"{name}.samples")], "pairs": "alternating"}
     said: dict[str, Any] = {"data": data, "algorithm": {"name": name}, "batch": 3, "steps": 4}
@@ -142,6 +142,7 @@ def test_weights_in_parts_have_the_single_processs_curve_and_whole_checkpoints(h
     assert (longer.status, longer.step) == ("finished", 9)
 
 
+@pytest.mark.weekly
 def test_weights_in_parts_are_computed_in_bfloat16_and_summed_in_float32(home: Path, tmp_path: Path):
     said: dict[str, Any] = {"policy": full(home, dtype="bfloat16"), "optimiser": {"learning_rate": 2e-3}}
     train(config(home, tmp_path / "one", 1, **said))
@@ -150,6 +151,7 @@ def test_weights_in_parts_are_computed_in_bfloat16_and_summed_in_float32(home: P
     assert_same_weights(tmp_path / "parts", tmp_path / "one", 2e-2)
 
 
+@pytest.mark.weekly
 def test_weights_in_parts_know_the_policy_as_it_began(home: Path, tmp_path: Path):
     data: dict[str, Any] = {"files": [str(home / "dpo.samples")], "pairs": "alternating"}
     said: dict[str, Any] = {"data": data, "algorithm": {"name": "dpo"}, "batch": 3, "steps": 4, "policy": full(home)}
@@ -283,6 +285,7 @@ def test_the_command_says_progress_once_and_where_the_policy_is(home: Path, tmp_
     assert "holds a run already" in told and len(told.splitlines()) == 1
 
 
+@pytest.mark.weekly
 def test_a_launcher_of_ones_own_starts_the_same_command(home: Path, tmp_path: Path, single: dict):
     file = tmp_path / "c.json"
     file.write_text(config(home, tmp_path / "out", 1).model_dump_json(exclude_unset=True))
@@ -342,6 +345,7 @@ def test_a_process_that_others_wait_for_in_vain_is_given_up(home: Path, tmp_path
     assert "another process does not answer" in told.splitlines()[-1]
 
 
+@pytest.mark.weekly
 def test_dropout_is_drawn_otherwise_in_each_process_and_alike_after_a_resume(home: Path, tmp_path: Path):
     policy = {
         "weights": str(home / "base"),
