@@ -87,10 +87,10 @@ imports: $(DEV) ## Check that the rooms import only downwards
 bench: $(DEV) ## Measure the figures; writes benchmarks/results
 	$(BIN)/python benchmarks/run.py
 
-scores: $(CORE) ## Play every installed environment's expert and null policy; writes docs/environment-scores.md
+scores: $(CORE) ## Play every installed environment's expert and null policy; writes docs/reference/environment-scores.md
 	printf '# Environment scores\n\nWhat each environment gives its expert (by ground truth) and its null policy, by `make scores`.\n\n' \
-	    > docs/environment-scores.md
-	$(BIN)/silva envs test --all --markdown >> docs/environment-scores.md
+	    > docs/reference/environment-scores.md
+	$(BIN)/silva envs test --all --markdown >> docs/reference/environment-scores.md
 
 docs: $(DEV) ## Build the site into ./site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet

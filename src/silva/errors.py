@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """Exit codes of every command (docs/guides/exit-codes.md)."""
+    """Exit codes of every command (docs/reference/exit-codes.md)."""
 
     OK = 0
     FAULT = 1  # a fault of Silva's own, or a check that did not hold

@@ -191,6 +191,22 @@ def test_words_from_the_shell(lake: Path, capsys: pytest.CaptureFixture[str]) ->
     assert json.loads(capsys.readouterr().out) == []
 
 
+def test_what_turns_or_hides_text_is_shown_by_its_number_where_a_person_approves(
+    lake: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hiding = "\u202e\x1b[2K\u200b"
+    post(lake, "r", "say", "ann", text=f"look{hiding}", why=f"so{hiding}")
+    facts = {"at": 1.0, "run_id": "r", "trajectory_id": "t" * 32, "task_id": f"e/1{hiding}", "turn": 3}
+    waiting = Event(kind="waiting", node_id="n1", action=f"ls{hiding}", reasons=(f"risky{hiding}",), **facts)
+    Events(folder_of(str(lake)), "r").tell(waiting)
+    assert silva(["guide", "list", "r", "--lake", str(lake)]) == Exit.OK
+    out = capsys.readouterr().out
+    shown = "<U+202E><U+001B>[2K<U+200B>"
+    for text in ("look", "so", "e/1", "ls", "risky"):
+        assert f"{text}{shown}" in out
+    assert not set(hiding) - set("[2K") & set(out)
+
+
 def test_lines_of_an_attached_terminal() -> None:
     def read(line: str) -> tuple[str, dict[str, Any]]:
         order = command_of(line)

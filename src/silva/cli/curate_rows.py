@@ -41,6 +41,7 @@ def rows(
     """Turn long runs into rows: the walk before each summary and the last one, with loss on kept actions; and each
     summary, with loss on it alone."""
     from silva.lake import Lake, default_location, parse
+    from silva.train.left_out import left_out
     from silva.train.row_file import write_rows
     from silva.train.rows import Copies, read_rows
     from silva.train.writers import Options, find, ready, write
@@ -94,8 +95,7 @@ def rows(
         "inexact": len(made.inexact),
         "without_loss": made.without_loss,
     }
-    for line in made.inexact[:3]:
-        typer.echo(f"left out: {line}", err=True)
+    typer.echo(left_out(made.inexact), err=True, nl=False)
     if as_json:
         print_json(counts)
         return Exit.OK

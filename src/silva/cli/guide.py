@@ -150,12 +150,12 @@ def list_(
             filter(None, (one.pattern, f"turn {one.turn}" if one.turn else "", one.action, one.text, one.why))
         )
         fate = fates[one.id].shown() if one.id in fates else "not heard yet"
-        typer.echo(f"{_clock(one.at)}  {one.by}  {one.kind}  to {one.to}  {plain(more)}  [{plain(fate)}]")
+        typer.echo(f"{_clock(one.at)}  {plain(one.by)}  {one.kind}  to {plain(one.to)}  {plain(more)}  [{plain(fate)}]")
     for each in waiting:
         reasons = ", ".join(each.reasons)
         typer.echo(
-            f"{_clock(each.since)}  WAITS for approval ({plain(reasons)}): {each.task_id} {each.trajectory_id[:12]} "
-            f"turn {each.turn}: {plain(each.action)}"
+            f"{_clock(each.since)}  WAITS for approval ({plain(reasons)}): {plain(each.task_id)} "
+            f"{each.trajectory_id[:12]} turn {each.turn}: {plain(each.action)}"
         )
     if not said and not waiting:
         typer.echo(f"nothing was said to run {run}")

@@ -67,6 +67,7 @@ def samples(
     from silva.errors import UsageError
     from silva.lake import Lake, default_location, parse
     from silva.train.lake_samples import collect, each_in_turn
+    from silva.train.left_out import left_out
     from silva.train.stretch import Reading
     from silva.train.truncation import Fitted, fit
     from silva.train.writers import Options, find, ready, write
@@ -134,10 +135,7 @@ def samples(
         "dropped": fitted.dropped,
         "groups_alike": alike,
     }
-    for line in read.inexact[:3]:
-        typer.echo(f"left out: {line}", err=True)
-    if len(read.inexact) > 3:
-        typer.echo(f"left out: {len(read.inexact) - 3} more", err=True)
+    typer.echo(left_out(read.inexact), err=True, nl=False)
     if as_json:
         print_json(counts)
         return

@@ -22,8 +22,9 @@ from silva.train.curves import CurveFile, LakeCurve, Sink, TerminalCurve, read_c
 from silva.train.engines.group import ALONE, Group
 from silva.train.engines.open import open_engine, require, share_cores
 from silva.train.engines.share import check_enough
+from silva.train.left_out import left_out
 from silva.train.output import held, keep_config
-from silva.train.readable import left_out, readable
+from silva.train.readable import readable
 from silva.train.scale.environment import placed
 from silva.train.sources import Epochs, Prepared, held_out, prepare
 from silva.train.trackers import trackers

@@ -48,9 +48,3 @@ def readable(
     else:
         held_out = kept(measured)
     return replace(prepared, groups=groups, dropped=(*prepared.dropped, *dropped)), held_out
-
-
-def left_out(dropped: Sequence[str], most: int = 3) -> str:
-    """Lines that name what dropped out and why, the first `most` of it."""
-    lines = [f"left out: {line}\n" for line in dropped[:most]]
-    return "".join([*lines, f"left out: {len(dropped) - most} more\n"] if len(dropped) > most else lines)

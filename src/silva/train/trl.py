@@ -19,7 +19,8 @@ from silva.errors import UsageError
 from silva.train.config import TrainConfig
 from silva.train.curves import CurveFile, Point
 from silva.train.engines.open import require
-from silva.train.readable import left_out, readable
+from silva.train.left_out import left_out
+from silva.train.readable import readable
 from silva.train.sample import Sample
 from silva.train.sources import Prepared
 from silva.train.trainer import TrainResult, write_policy
