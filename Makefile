@@ -28,7 +28,7 @@ WEEKLY ?=
 # Processes that the tests are spread over, file by file.
 WORKERS ?= 2
 
-.PHONY: help demo test lint types imports bench scores docs format environments clean
+.PHONY: help demo test lint types imports bench scores docs format environments dist clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -94,6 +94,10 @@ scores: $(CORE) ## Play every installed environment's expert and null policy; wr
 
 docs: $(DEV) ## Build the site into ./site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+dist: $(DEV) ## Build the sdist and the wheel into ./dist
+	rm -rf dist
+	$(BIN)/python -m build
 
 clean: ## Remove what was built; data stays
 	rm -rf $(VENV) site build dist .pytest_cache .ruff_cache .hypothesis .import_linter_cache

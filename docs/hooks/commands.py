@@ -35,16 +35,18 @@ def reference() -> str:
 
 def commands() -> Iterator[tuple[Any, Any]]:
     """Every command and group below `silva`, with the context that knows what it is called; a group before its own."""
-    root = typer.Context(typer.main.get_command(main.app), info_name="silva")
-    for name in main.COMMANDS:
-        yield from _below(root, name, main.load(name))
+    root = typer.main.get_command(main.app)
+    yield from _below(typer.Context(root, info_name="silva"), root)
 
 
-def _below(parent: Any, name: str, command: Any) -> Iterator[tuple[Any, Any]]:
-    context = typer.Context(command, info_name=name, parent=parent)
-    yield context, command
-    for inner in command.list_commands(context) if hasattr(command, "list_commands") else ():
-        yield from _below(context, inner, command.get_command(context, inner))
+def _below(parent: Any, group: Any) -> Iterator[tuple[Any, Any]]:
+    for name in group.list_commands(parent):
+        # as the command line finds it, which loads a command where only its name was known
+        _, command, _ = group.resolve_command(parent, [name])
+        context = typer.Context(command, info_name=name, parent=parent)
+        yield context, command
+        if hasattr(command, "list_commands"):
+            yield from _below(context, command)
 
 
 def _section(context: Any, command: Any) -> str:

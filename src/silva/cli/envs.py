@@ -1,6 +1,6 @@
 """`silva envs`: which environments there are, what they are, install them, prove that they score as they should.
 
-list · show NAME · install NAME · tasks NAME · test NAME   (errors are SilvaErrors; the root prints them)
+list · show NAME · install NAME · tasks NAME · test NAME · new NAME   (errors are SilvaErrors; the root prints them)
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from silva.cli.envs_new import new
 from silva.errors import Exit, MissingError, SilvaError, UsageError
 
 if TYPE_CHECKING:
     from silva.envs.check import Check
     from silva.envs.protocol import EnvironmentEntry
 
-app = typer.Typer(help="List, show, install and test environments.", no_args_is_help=True)
+app = typer.Typer(help="List, show, install and test environments; begin one of your own.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(help="An environment's name, or path/to/file.py:Class.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -159,6 +160,8 @@ def test_(
     if broken or not all(made.holds for made in checks):
         raise typer.Exit(Exit.FAULT)
 
+
+app.command()(new)
 
 harbor_app = typer.Typer(help="Task folders in Harbor's format.", no_args_is_help=True)
 app.add_typer(harbor_app, name="harbor")

@@ -21,30 +21,34 @@ from silva.errors import Exit, SilvaError
 
 
 class _Lazy(NamedTuple):
-    """A command that is not loaded yet: where it lives and the one line that help shows."""
+    """A command that is not loaded yet: where it lives, the one line that help shows, and the part of help it is in."""
 
     module: str
     summary: str
+    part: str = "Commands"
 
+
+_RUN, _LOOK, _LEARN, _MACHINE = "Run agents", "Look and steer", "Make data, train, improve", "This machine"
 
 COMMANDS = {
-    "rollout": _Lazy("silva.cli.rollout", "Run an agent on the tasks of environments; keep every turn."),
-    "report": _Lazy("silva.cli.report", "Sum up a run: figures here, or one HTML page."),
-    "trees": _Lazy("silva.cli.trees", "List, show, export, import, replay and branch what was grown."),
-    "envs": _Lazy("silva.cli.envs", "List, show, install and test environments."),
-    "sandbox": _Lazy("silva.cli.sandbox", "Run commands isolated; list and clean up what was left."),
-    "doctor": _Lazy("silva.cli.doctor", "Say what this machine can do, and what to install for the rest."),
-    "lake": _Lazy("silva.cli.lake", "Query a lake, check it, see what it holds."),
-    "data": _Lazy("silva.cli.data", "Data sets of trajectories: split, mix, upsample, check for leaks."),
-    "guide": _Lazy("silva.cli.guide", "Say something to a running agent; pause, stop, forbid; praise and blame."),
-    "console": _Lazy("silva.cli.console", "See and steer what is grown, from a browser."),
-    "curate": _Lazy("silva.cli.curate", "Judge what was grown: mask turns not worth learning."),
-    "train": _Lazy("silva.cli.train", "Samples, the buffer, and training runs."),
-    "loop": _Lazy("silva.cli.loop", "Closed loops: run, train, prove, promote, and round again."),
-    "policy": _Lazy("silva.cli.policy", "Policy versions: list, promote, roll back, export, publish."),
-    "gateway": _Lazy("silva.cli.gateway", "One door between agents and models; every turn is kept."),
-    "models": _Lazy("silva.cli.models", "Serve a scripted or local model; make a tiny one; test an endpoint."),
+    "rollout": _Lazy("silva.cli.rollout", "Run an agent on the tasks of environments; keep every turn.", _RUN),
+    "envs": _Lazy("silva.cli.envs", "List, install and test environments; begin one of your own.", _RUN),
+    "models": _Lazy("silva.cli.models", "Serve a scripted or local model; make a tiny one; test an endpoint.", _RUN),
+    "gateway": _Lazy("silva.cli.gateway", "One door between agents and models; every turn is kept.", _RUN),
+    "report": _Lazy("silva.cli.report", "Sum up a run: figures here, or one HTML page.", _LOOK),
+    "trees": _Lazy("silva.cli.trees", "List, show, export, import, replay and branch what was grown.", _LOOK),
+    "console": _Lazy("silva.cli.console", "See and steer what is grown, from a browser.", _LOOK),
+    "guide": _Lazy("silva.cli.guide", "Say something to a running agent; pause, stop, forbid, approve.", _LOOK),
+    "lake": _Lazy("silva.cli.lake", "Query a lake, check it, see what it holds.", _LOOK),
+    "curate": _Lazy("silva.cli.curate", "Judge what was grown: mask turns not worth learning.", _LEARN),
+    "data": _Lazy("silva.cli.data", "Data sets of trajectories: split, mix, upsample, check for leaks.", _LEARN),
+    "train": _Lazy("silva.cli.train", "Samples, the buffer, and training runs.", _LEARN),
+    "policy": _Lazy("silva.cli.policy", "Policy versions: list, promote, roll back, export, publish.", _LEARN),
+    "loop": _Lazy("silva.cli.loop", "Closed loops: run, train, prove, promote, and round again.", _LEARN),
+    "doctor": _Lazy("silva.cli.doctor", "Say what this machine can do, and what to install for the rest.", _MACHINE),
+    "sandbox": _Lazy("silva.cli.sandbox", "Run commands isolated; list and clean up what was left.", _MACHINE),
 }
+"""Every command, in the order of a first day."""
 
 
 class LazyGroup(TyperGroup):
@@ -54,7 +58,7 @@ class LazyGroup(TyperGroup):
         super().__init__(**settings)
         for name, lazy in COMMANDS.items():
             # A light stand-in: enough for help and completion of the name.
-            self.add_command(TyperGroup(name=name, help=lazy.summary), name)
+            self.add_command(TyperGroup(name=name, help=lazy.summary, rich_help_panel=lazy.part), name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Find the command named first and load it."""
@@ -82,6 +86,7 @@ app = typer.Typer(
     name="silva",
     cls=LazyGroup,
     help="Grow LLM agents: run them in real environments, keep every turn, turn what happened into data.",
+    epilog="A first run: silva rollout --env arithmetic --policy expert --limit 3 --run first; then: silva report",
     invoke_without_command=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
