@@ -1,28 +1,60 @@
-"""Writes the reference of commands from the command line's own parser, so that no command and no option can be missing.
+"""Writes the references of commands and settings from the program itself, so that none can be missing.
 
-silva.cli.main.COMMANDS ─▶ each command, loaded ─▶ its parameters as help tells them ─▶ where the page says the mark
+the command line's parser ─▶ each command, loaded ─▶ its parameters as help tells them ─▶ where a page says `commands`
+the configuration of a rollout ─▶ each key with its default ─▶ where a page says `settings`
 
-A page of the site is made of it, and read in a checkout it says which command prints the same.
+In a checkout a page with a mark says which command prints the same.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
 import re
 from collections.abc import Iterator
 from typing import Any
 
 import typer
+from pydantic import BaseModel
 
 from silva.cli import main
 from silva.errors import Exit
+from silva.rollout.config import RolloutConfig
 
 MARK = "<!-- commands -->"
+SETTINGS = "<!-- settings -->"
 
 
 def on_page_markdown(markdown: str, /, page: Any, config: Any, files: Any) -> str:
-    """Replace the mark by every command (called by MkDocs for every page)."""
-    return markdown.replace(MARK, reference()) if MARK in markdown else markdown
+    """Replace the marks by every command and every setting (called by MkDocs for every page)."""
+    for mark, made in ((MARK, reference), (SETTINGS, settings)):
+        if mark in markdown:
+            markdown = markdown.replace(mark, made())
+    return markdown
+
+
+def settings() -> str:
+    """Every key of a rollout's configuration, in dots, with its default, as a Markdown table."""
+    rows = "\n".join(f"| `{key}` | {_code(default)} |" for key, default in _keys(RolloutConfig, ""))
+    return f"| key | default |\n|---|---|\n{rows}"
+
+
+def _keys(section: type[BaseModel], before: str) -> Iterator[tuple[str, str]]:
+    for name, field in section.model_fields.items():
+        value = field.get_default()
+        if isinstance(value, BaseModel):
+            yield from _keys(type(value), f"{before}{name}.")
+        elif field.is_required():
+            yield f"{before}{name}", "must be given"
+        else:
+            made = field.default_factory is not None and not isinstance(
+                field.get_default(call_default_factory=True), dict
+            )
+            yield f"{before}{name}", "by the clock" if made else _written(field.get_default(call_default_factory=True))
+
+
+def _written(value: Any) -> str:
+    return json.dumps(value, default=lambda other: str(getattr(other, "value", other)))
 
 
 def reference() -> str:

@@ -25,6 +25,13 @@ ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow
 
 
+def install(programs: Path, *what: str) -> None:
+    """Install into the environment of `programs`, as its own pip would; nothing is compiled, which takes longest."""
+    pip = [sys.executable, "-m", "pip", "--python", str(programs / "python"), "install", "-q", "--no-compile"]
+    said = subprocess.run([*pip, "--disable-pip-version-check", *what], capture_output=True, text=True)
+    assert said.returncode == 0, said.stderr[-3000:]
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("dist")
@@ -40,10 +47,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The `bin` folder of an environment that holds the wheel, what it depends on, and pytest."""
     folder = tmp_path_factory.mktemp("empty") / "venv"
-    subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    said = subprocess.run([*pip, str(wheel), "pytest"], capture_output=True, text=True)
-    assert said.returncode == 0, said.stderr[-3000:]
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    install(folder / "bin", str(wheel), "pytest")
     return folder / "bin"
 
 
@@ -81,7 +86,9 @@ def test_the_wheel_holds_every_file_of_the_package_and_says_what_it_is(wheel: Pa
 
 def test_commands_and_a_run_of_a_built_in_environment(run, tmp_path: Path) -> None:
     assert run("silva", "--version") == f"silva {silva.__version__}\n"
-    assert {"kernel", "environments"} <= {finding["topic"] for finding in json.loads(run("silva", "doctor", "--json"))}
+    assert {"sandboxes", "environments"} <= {
+        finding["topic"] for finding in json.loads(run("silva", "doctor", "--json"))
+    }
     (tmp_path / "says.yaml").write_text('otherwise: {text: "42"}\n')
     arguments = ("--env", "arithmetic", "--model", "scripted:says.yaml", "--limit", "3", "--run", "first", "--json")
     done = json.loads(run("silva", "rollout", *arguments))
@@ -109,9 +116,9 @@ def test_the_console_serves_its_page_and_all_its_files(run, installed: Path, tmp
             serving.wait(60)
 
 
-def test_an_environment_of_ones_own_installs_and_passes(run, tmp_path: Path) -> None:
+def test_an_environment_of_ones_own_installs_and_passes(run, installed: Path, tmp_path: Path) -> None:
     run("silva", "envs", "new", "tidy-shelf")
-    run("python", "-m", "pip", "install", "-q", "--disable-pip-version-check", "./tidy-shelf")
+    install(installed, str(tmp_path / "tidy-shelf"))
     said = run("silva", "envs", "test", "tidy-shelf")
     assert said.count("ok\n") == 2 and "tidy-shelf test: expert 1.000 on 20 of 20 tasks" in said
     assert "2 passed" in run("python", "-m", "pytest", "tidy-shelf")

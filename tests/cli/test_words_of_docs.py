@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import typer
 
 from silva.cli import main
 from silva.errors import Exit
+from silva.rollout.config import RolloutConfig
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -67,6 +69,24 @@ def test_the_reference_has_what_the_help_of_every_command_has(
 def test_every_exit_code_stands_in_the_references() -> None:
     for page in (_hook().reference(), (DOCS / "reference" / "exit-codes.md").read_text()):
         assert all(f"| {code.value} | {code.name} |" in page for code in Exit)
+
+
+def test_every_key_of_a_rollout_stands_in_the_reference_with_its_default() -> None:
+    page = (DOCS / "reference" / "configuration.md").read_text()
+    table = _hook().on_page_markdown(page, page=None, config=None, files=None)
+    told = dict(re.findall(r"^\| `([a-z_.]+)` \| `(.*)` \|$", table, re.MULTILINE))
+    assert {"pool": "16", "lake": '"lake"', "env": "must be given", "run": "by the clock"}.items() <= told.items()
+    config = RolloutConfig(env=("arithmetic",)).model_dump(mode="json")
+
+    def leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+        if isinstance(value, dict) and value:
+            for name, inner in value.items():
+                yield from leaves(inner, f"{key}.{name}" if key else name)
+        else:
+            yield key, value
+
+    for key, value in leaves(config, ""):
+        assert key in ("run", "env") or json.loads(told[key]) == value, key
 
 
 def _typed(text: str) -> Iterator[list[str]]:
