@@ -81,7 +81,10 @@ def test_what_is_pressed_while_the_page_moves_gets_its_click(writer: Lake, serve
     page.wait_for_timeout(300)
     page.mouse.up()
     figures.get_by_role("heading", name="done").wait_for()
-    assert figures.locator("details").evaluate("each => each.open"), "what was unfolded stays so"
+    configuration = figures.locator("details", has=page.get_by_text("Configuration"))
+    assert configuration.evaluate("each => each.open"), "what was unfolded stays so"
+    others = figures.locator("details", has_not=page.get_by_text("Configuration"))
+    assert not any(each.evaluate("each => each.open") for each in others.all()), "and nothing else was unfolded"
 
 
 def test_an_answer_that_comes_late_shows_nothing_old(writer: Lake, serve: Serve, page: Any) -> None:
