@@ -137,3 +137,10 @@ def test_agents_md_names_commands_of_every_kind_it_promises() -> None:
     assert len(typed) > 12 and {"doctor", "rollout", "envs", "lake"} <= {line.split()[0] for line in typed}
     for target in re.findall(r"make ([a-z]+)", (ROOT / "AGENTS.md").read_text()):
         assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), target
+
+
+def test_pages_that_code_and_examples_point_to_are_there() -> None:
+    for folder in ("src", "examples", "benchmarks"):
+        for file in (ROOT / folder).rglob("*.py"):
+            for page in re.findall(r"docs/[\w/-]+\.md", file.read_text(encoding="utf-8")):
+                assert (ROOT / page).is_file(), f"{file.relative_to(ROOT)}: {page}"
