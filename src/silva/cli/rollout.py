@@ -47,6 +47,7 @@ def rollout(
     task: Annotated[list[str] | None, typer.Option(help="Task id; repeat for several.")] = None,
     tasks: Annotated[Path | None, typer.Option(help="Task file, JSONL or YAML.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    attack: Annotated[str | None, typer.Option(help="SURFACE/FRAMING/GOAL (silva redteam list).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue this run, nothing twice.")] = False,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="With --resume: try again what failed at model, budget or host.")
@@ -74,6 +75,7 @@ def rollout(
         "tasks.ids": list(task) if task else None,
         "tasks.file": str(tasks) if tasks else None,
         "seed": seed,
+        "stages.attack.attack": attack,
     }
     dotted = [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
     settings = load(RolloutConfig, config, [*dotted, *(overrides or [])])

@@ -1,0 +1,89 @@
+"""The stage that disturbs: tools fail, answers are late, cut, stale or noisy, at a share of the turns.
+
+Which turns it strikes is drawn from the run's seed, the task, the place and the turn, so attempts with and without it
+can be compared, and a resumed episode goes on as it would have.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from random import Random
+from typing import Any, ClassVar
+
+import msgspec
+
+from silva.envs import Observation
+from silva.redteam.attack import perturbation
+from silva.redteam.perturbation import Moment
+from silva.rollout.agent import Turn
+from silva.rollout.guided_nodes import REFUSED
+from silva.rollout.stages import Live, Refusal, Stage
+from silva.tree import Author, Node, digest
+
+MARK = "perturbed"
+"""The attribute of an observation that was disturbed; it holds the perturbation's name."""
+
+
+class Perturbing(Stage):
+    """Disturbances of one episode.
+
+    Args:
+        kinds: names of perturbations (`silva redteam list`); one of them strikes at a time.
+        share: of the turns that are disturbed, in (0, 1].
+
+    Raises:
+        UsageError: a perturbation is not known.
+        ValueError: the share cannot be, or none is named.
+    """
+
+    name: ClassVar[str] = "perturb"
+    author: ClassVar[Author] = Author.ENVIRONMENT
+
+    def __init__(self, kinds: Sequence[str] | str, share: float = 0.3) -> None:
+        names = [kinds] if isinstance(kinds, str) else list(kinds)
+        if not names:
+            raise ValueError("kinds: name at least one perturbation")
+        if not 0 < share <= 1:
+            raise ValueError(f"share {share}: a share of the turns, above 0 and at most 1")
+        self._kinds, self._share = [perturbation(name) for name in names], share
+        self._live: Live | None = None
+
+    async def on_action(self, live: Live, turn: Turn) -> Turn | Refusal:
+        """See `Stage`."""
+        self._live = live
+        draw = self._struck(live, live.path.turns + 1)
+        kind = draw.choice(self._kinds) if draw else None
+        if draw is None or kind is None or kind.refuse is None or not turn.message.tool_calls:
+            return turn
+        return Refusal(self.name, kind.refuse(Moment(draw)), Author.ENVIRONMENT)
+
+    async def on_observation(self, live: Live, observation: Observation) -> Observation:
+        """See `Stage`."""
+        self._live = live
+        draw = self._struck(live, live.path.turns) if live.path.turns else None
+        kind = draw.choice(self._kinds) if draw else None
+        if draw is None or kind is None or kind.show is None or observation.done:
+            return observation
+        earlier = next((node.message.text for node in reversed(live.path.walk) if node.message.role == "tool"), "")
+        changed = kind.show(observation, Moment(draw, earlier))
+        if changed is None:
+            return observation
+        if kind.seconds:
+            await asyncio.sleep(kind.seconds)
+        return msgspec.structs.replace(changed, attributes={**changed.attributes, MARK: kind.name})
+
+    def recall(self, live: Live, nodes: Sequence[Node]) -> None:
+        """See `Stage`."""
+        self._live = live
+
+    def attributes(self) -> dict[str, Any]:
+        """See `Stage`."""
+        walk = self._live.path.walk if self._live is not None else []
+        struck = sum(MARK in node.attributes or node.attributes.get(REFUSED) == self.name for node in walk)
+        return {self.name: {"kinds": [kind.name for kind in self._kinds], "share": self._share, "struck": struck}}
+
+    def _struck(self, live: Live, turn: int) -> Random | None:
+        """The draw of a turn that is disturbed; None for the others."""
+        draw = Random(digest(str(live.config.seed), live.slot.task.id, str(live.slot.index), f"perturb {turn}"))
+        return draw if draw.random() < self._share else None
