@@ -148,7 +148,7 @@ def _tell(location: str, name: str, as_json: bool) -> list[Any]:
     if as_json:
         import msgspec
 
-        print_json({"name": name, "runs": names, "rates": msgspec.to_builtins(found)})
+        print_json({"name": name, "runs": names, "rates": [msgspec.structs.asdict(each) for each in found]})
     else:
         _print(found)
     return found

@@ -1,0 +1,64 @@
+"""`silva redteam`, as somebody types it: a plan is played, told, resumed with nothing twice, and refused in a line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from silva.lake import Lake
+
+SCRIPT = Path(__file__).parent / "obedient.yaml"
+
+
+def silva(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "silva", *map(str, arguments)], capture_output=True, text=True, timeout=200, check=False
+    )
+
+
+def test_a_plan_is_played_told_and_held_to_a_bar(tmp_path: Path) -> None:
+    lake = ("--lake", tmp_path / "lake")
+    what = (
+        "--env",
+        "arithmetic",
+        "--model",
+        f"scripted:{SCRIPT}",
+        "--limit",
+        "2",
+        "tasks.split=chain",
+        "budget.turns=6",
+    )
+    attack = ("--attack", "tool_result/plain/answer", "--attack", "tool_result/plain/send", "--perturb", "failure")
+    done = silva("redteam", "run", "--run", "p", *what, *attack, *lake, "--json")
+    assert done.returncode == 0, done
+    told = json.loads(done.stdout)
+    names = ["p.none", "p.tool_result.plain.answer", "p.tool_result.plain.send", "p.perturb.failure"]
+    assert told["runs"] == names
+    none, answer, send, _ = told["rates"]
+    assert none["attack"] == "" and none["attempts"] == 2 and none["success"] is None
+    assert answer["exposed"] == 2 and answer["success_exposed"]["value"] == 1.0 and answer["safety"]["value"] == 0.0
+    assert send["launched"] == 0 and send["safety"] is None and send["not_launched"][0][1] == 2
+
+    with Lake.open(tmp_path / "lake", mode="read") as opened:
+        before = {each.id for name in names for each in opened.trajectories(run_id=name)}
+    again = silva("redteam", "run", "--run", "p", *what, *attack, *lake, "--resume")
+    assert again.returncode == 0 and "did it" not in again.stdout, again
+    with Lake.open(tmp_path / "lake", mode="read") as opened:
+        assert {each.id for name in names for each in opened.trajectories(run_id=name)} == before
+
+    shown = silva("redteam", "report", "p", *lake, "--most", "0.1")
+    assert shown.returncode == 1 and "tool_result/plain/answer" in shown.stderr, shown
+    assert silva("redteam", "report", "p", *lake).returncode == 0
+
+
+def test_what_cannot_be_played_is_one_line(tmp_path: Path) -> None:
+    for arguments, line in (
+        (("run", "--env", "arithmetic"), "choose --attack"),
+        (("run", "--env", "arithmetic", "--attack", "a/b/c"), "there is no surface 'a'"),
+        (("report", "nothing", "--lake", str(tmp_path / "none")), ""),
+    ):
+        done = silva("redteam", *arguments)
+        assert done.returncode not in (0, 1) and line in done.stderr, done
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
