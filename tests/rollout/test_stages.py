@@ -163,7 +163,7 @@ async def test_a_fault_of_a_stage_fails_its_episode_by_name_and_the_others_go_on
 
 async def test_a_stage_that_cannot_be_had_is_told_before_anything_is_written(home: Path) -> None:
     for stages, match in (
-        ({"poisson": {}}, "no stage 'poisson' is installed; there are: best, broken"),
+        ({"poisson": {}}, "no stage 'poisson' is installed; there are: attack, best, broken"),
         ({"poison": {"words": 1}}, "poison cannot be made of its options"),
         ({"nothing": {"request": {"messages": []}}}, "nothing .* is no silva.rollout.stages.Stage"),
     ):
