@@ -132,7 +132,10 @@ def test_links_of_the_pages_outside_the_site_lead_to_files(page: str) -> None:
     assert not {aim for aim in aims if not (ROOT / aim).exists()}
 
 
-def test_agents_md_names_commands_of_every_kind_it_promises() -> None:
+def test_agents_md_names_every_room_and_commands_of_every_kind_it_promises() -> None:
+    rooms = {path.parent.name for path in (ROOT / "src/silva").glob("*/__init__.py")}
+    rows = re.findall(r"^\| (`.*`) \|", (ROOT / "AGENTS.md").read_text(), re.MULTILINE)
+    assert {name for row in rows for name in re.findall(r"`(\w+)`", row)} == rooms
     typed = [" ".join(words) for words in _typed((ROOT / "AGENTS.md").read_text())]
     assert len(typed) > 12 and {"doctor", "rollout", "envs", "lake"} <= {line.split()[0] for line in typed}
     for target in re.findall(r"make ([a-z]+)", (ROOT / "AGENTS.md").read_text()):
