@@ -17,7 +17,7 @@ from silva.guide.mailroom import Mailroom
 from silva.lake import Lake
 from silva.loops.apollo.person import ScriptedPerson
 from silva.loops.apollo.script import ScriptedRules, read_script
-from silva.loops.apollo.speaking import ScriptedMailroom
+from silva.loops.apollo.speaking import ScriptedMailroom, speak
 from silva.models.scripted import Script, ScriptedServer
 from silva.rollout import RolloutConfig, run_rollout
 from silva.rollout.guided_nodes import not_taken, takes_turn
@@ -33,6 +33,19 @@ def reply(request):
         return "7"
     made = sum(m["role"] == "tool" for m in request["messages"])
     return {"tool_calls": [{"name": "add", "arguments": {"number": made}, "id": f"c{made}"}]}
+"""
+
+READER = """
+import re
+
+def reply(request):
+    asked = next(m["content"] for m in request["messages"] if m["role"] == "user")
+    made = sum(m["role"] == "tool" for m in request["messages"])
+    numbers = [int(each) for each in re.findall(r"-?[0-9]+", asked)]
+    if made == len(numbers):
+        return str(sum(numbers))
+    number = 1000 if made == 1 else numbers[made]
+    return {"tool_calls": [{"name": "add", "arguments": {"number": number}, "id": f"c{made}"}]}
 """
 
 
@@ -139,6 +152,8 @@ def test_one_that_begins_again_says_nothing_twice_and_takes_back_its_pause(tmp_p
         ({"rules": [{"when": {"turn": 1}, "approve": True}]}, "when.waits goes with approve, reject, edit"),
         ({"rules": [{"when": {"waits": "."}, "say": "a"}]}, "when.waits goes with approve, reject, edit"),
         ({"rules": [{"when": {"waits": ".", "rule": "blind-edit"}, "reject": True}]}, "what waits has not been taken"),
+        ({"rules": [{"when": {"waits": ".", "expert": "same"}, "approve": True}]}, "what waits has not been taken"),
+        ({"rules": [{"when": {"expert": "better"}, "bad": True}]}, "rules.0.when.expert: Input should be 'same'"),
         ({"rules": [{"when": {"waits": "."}, "edit": {"arguments": {}}}]}, "rules.0.edit: action"),
         (None, "the whole"),
     ],
@@ -217,8 +232,10 @@ class Coached:
         ]
 
 
-async def coached(folder: Path, *given: dict[str, Any], guidance: dict[str, Any] | None = None) -> Coached:
-    (folder / "adder.py").write_text(ADDER)
+async def coached(
+    folder: Path, *given: dict[str, Any], guidance: dict[str, Any] | None = None, program: str = ADDER
+) -> Coached:
+    (folder / "adder.py").write_text(program)
     async with ScriptedServer(Script(function="adder.py:reply", folder=str(folder))) as server:
         config = settings(folder, server.url, turns=5)
         config = RolloutConfig.model_validate({**config.model_dump(mode="json"), "guidance": guidance or {}})
@@ -256,6 +273,26 @@ async def test_going_back_always_ends_where_the_reason_does(home: Path) -> None:
     rule = {"when": {"action": r'"number": ?[23]\b'}, "back": {"action": action}, "times": 0}
     run = await coached(home, rule)
     assert len(run.attempts) == 3 and [number for _, number in run.added()] == [0, 1, 50, 50, 4]
+
+
+async def test_one_that_knows_the_way_judges_each_turn_by_what_the_expert_would_do(home: Path) -> None:
+    """The environment is asked and left as it is: of the turns behind a wrong one the expert's advice is another."""
+    run = await coached(
+        home,
+        {"when": {"expert": "another"}, "bad": True, "times": 0},
+        {"when": {"expert": "same"}, "good": True, "times": 0},
+        program=READER,
+    )
+    (attempt,) = run.attempts
+    verdicts = [(each.turn, each.kind) for each in run.said if each.to == attempt.id]
+    assert verdicts == [(turn, "bad" if turn == 2 else "good") for turn in range(1, attempt.turns + 1)]
+    assert attempt.turns > 2, "a chain has three numbers at least"
+
+
+def test_beside_a_run_no_expert_can_be_asked(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="only from within the run") as caught:
+        speak(rules({"when": {"expert": "another"}, "bad": True}), str(tmp_path / "lake"), "r", patience=0.1)
+    assert "\n" not in str(caught.value)
 
 
 async def test_it_approves_rejects_and_edits_what_waits(home: Path) -> None:

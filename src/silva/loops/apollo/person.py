@@ -43,16 +43,27 @@ class ScriptedPerson:
         self._said = {each.id for each in Mailbox(mailbox.path.parent, mailbox.run_id).read()}
         self._seen: dict[str, int] = {}
         self._times: dict[tuple[str, str], int] = {}
+        self._advice: dict[tuple[str, int], Message] = {}
         wanted = {rule.when.rule for rule in script.rules if rule.when.rule is not None}
         self._faults = {rule.name: rule for rule in mask_rules(sorted(wanted), Kinds())} if wanted else {}
 
-    def watch(self, to: str, task_id: str, nodes: Sequence[Node]) -> list[Word]:
+    @property
+    def asks(self) -> bool:
+        """Whether it is to be told what the environment's expert would do."""
+        return self._script.asks
+
+    def advise(self, to: str, turn: int, action: Message) -> None:
+        """Be told what the expert would do at a turn of a trajectory that is about to be taken."""
+        self._advice[to, turn] = action
+
+    def watch(self, to: str, task_id: str, nodes: Sequence[Node], *, ended: bool = False) -> list[Word]:
         """See a walk so far, and speak; what was said, which may be nothing.
 
         Args:
             to: the trajectory's id.
             task_id: its task's.
             nodes: root first.
+            ended: whether its last turn has ended though nothing stands behind it, as one that ends the episode.
 
         Raises:
             StoreError: it cannot be said.
@@ -60,14 +71,14 @@ class ScriptedPerson:
         """
         walk = read_walk(nodes)
         seen = self._seen.get(to, -1)
-        done = len(walk.turns) - (1 if walk.turns and not _answered(walk.turns[-1], nodes) else 0)
+        done = len(walk.turns) - (1 if walk.turns and not (ended or _answered(walk.turns[-1], nodes)) else 0)
         earlier = self._earlier(to, task_id, nodes)
         words: list[Word] = []
         for number in range(seen + 1, done + 1):
             turn = walk.turns[number - 1] if number else None
             judged = bool(earlier) and (turn is None or turn.action.slot in earlier)
             for name, rule in self._script.named():
-                if rule.decides or not self._holds(rule, number, turn, walk):
+                if rule.decides or not self._holds(to, rule, number, turn, walk):
                     continue
                 place = _place(task_id, turn) if rule.deed == "back" else to
                 if rule.times and self._count(place, name, rule) >= rule.times:
@@ -127,7 +138,7 @@ class ScriptedPerson:
             return sum(each.startswith(start) for each in self._said)
         return self._times.get((place, name), 0)
 
-    def _holds(self, rule: Rule, number: int, turn: Turn | None, walk: Walk) -> bool:
+    def _holds(self, to: str, rule: Rule, number: int, turn: Turn | None, walk: Walk) -> bool:
         when = rule.when
         if turn is None:
             return when.turn == 0
@@ -137,6 +148,10 @@ class ScriptedPerson:
             return False
         if when.observation is not None and not re.search(when.observation, turn.observation):
             return False
+        if when.expert is not None:
+            advised = self._advice.get((to, number))
+            if advised is None or (when.expert == "same") != _alike(advised, turn.action.message):
+                return False
         if when.rule is not None:
             upto = Walk(walk.opening, walk.turns[:number])
             return any(found.turn.number == number for found in self._faults[when.rule].find(upto))
@@ -182,6 +197,23 @@ def _counts(rule: Rule, number: int) -> bool:
 
 def _text(message: Message) -> str:
     return "\n".join([message.text, *(f"{each.name} {each.arguments}" for each in message.tool_calls)])
+
+
+def _alike(one: Message, other: Message) -> bool:
+    """Whether two actions are the same: their calls, or their words where neither calls."""
+    if not one.tool_calls and not other.tool_calls:
+        return one.text.strip() == other.text.strip()
+    return _calls(one) == _calls(other)
+
+
+def _calls(message: Message) -> list[tuple[str, object]]:
+    found: list[tuple[str, object]] = []
+    for each in message.tool_calls:
+        try:
+            found.append((each.name, each.parsed()))
+        except ValueError:
+            found.append((each.name, each.arguments))
+    return found
 
 
 def _place(task_id: str, turn: Turn | None) -> str:

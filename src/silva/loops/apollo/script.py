@@ -11,6 +11,9 @@ rules:
   - when: {rule: repeated-action}
     bad: true
     times: 0                    # every time
+  - when: {expert: another}     # the environment's expert would have acted otherwise: somebody who knows the way
+    back: true
+    times: 4
   - when: {every: 10}
     pause: 0.5                  # seconds
   - when: {observation: "Traceback"}
@@ -31,7 +34,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -58,15 +61,17 @@ class Section(BaseModel):
 class When(Section):
     """When a rule holds of a turn that has just ended; all that is given must. `turn` is its number, from 1 (0: before
     the first, where nothing else can hold); `every` divides it; `action` and `observation` are regular expressions
-    looked for in the call and words, and in what came back; `rule` names a masking rule that faults it. With `waits`
-    it holds of an action that waits for approval instead: a regular expression looked for in the reasons why it waits
-    (one that is looked for in the action stands in `action`)."""
+    looked for in the call and words, and in what came back; `rule` names a masking rule that faults it; `expert` says
+    whether the environment's expert would have taken the same action there, or another (it is asked before the turn).
+    With `waits` it holds of an action that waits for approval instead: a regular expression looked for in the reasons
+    why it waits (one that is looked for in the action stands in `action`)."""
 
     turn: int | None = Field(default=None, ge=0)
     every: int | None = Field(default=None, ge=1)
     action: str | None = None
     observation: str | None = None
     rule: str | None = None
+    expert: Literal["same", "another"] | None = None
     waits: str | None = None
 
     @field_validator("action", "observation", "waits")
@@ -151,7 +156,9 @@ class Rule(Section):
             raise ValueError(
                 f"when.waits goes with {', '.join(DECISIONS)}, and they with it: they decide on an action that waits"
             )
-        if when.waits is not None and (when.turn == 0 or when.observation is not None or when.rule is not None):
+        if when.waits is not None and (
+            when.turn == 0 or when.observation is not None or when.rule is not None or when.expert is not None
+        ):
             raise ValueError("what waits has not been taken: when has turn (from 1), every and action beside waits")
         return self
 
@@ -175,6 +182,11 @@ class ScriptedRules(Section):
     def named(self) -> list[tuple[str, Rule]]:
         """The rules with their names; one without has its place."""
         return [(rule.name or f"rule {place}", rule) for place, rule in enumerate(self.rules, start=1)]
+
+    @property
+    def asks(self) -> bool:
+        """Whether it knows what the environment's expert would do."""
+        return any(rule.when.expert is not None for rule in self.rules)
 
     @model_validator(mode="after")
     def _names_differ(self) -> ScriptedRules:

@@ -21,7 +21,7 @@ from silva.lake import Lake
 from silva.lake.run_follower import RunFollower
 from silva.loops.apollo.person import ScriptedPerson
 from silva.loops.apollo.script import ScriptedRules
-from silva.tree import Author, Node, Run, trajectory_at
+from silva.tree import Author, Message, Node, Run, trajectory_at
 
 OVER = ("finished", "stopped")
 """What the record of a run says that nobody plays."""
@@ -40,10 +40,20 @@ class ScriptedMailroom(Mailroom):
         made._person = ScriptedPerson(script, made.mailbox, _in_this_loop)
         return made
 
-    def watch(self, trajectory_id: str, task_id: str, walk: Sequence[Node]) -> None:
-        """Let the person see the walk and speak."""
+    @property
+    def asks(self) -> bool:
+        """Whether the person is to be told what the environment's expert would do."""
+        return self._person is not None and self._person.asks
+
+    def advise(self, trajectory_id: str, turn: int, action: Message) -> None:
+        """Tell the person what the expert would do at a turn that is about to be taken."""
         if self._person is not None:
-            self._person.watch(trajectory_id, task_id, walk)
+            self._person.advise(trajectory_id, turn, action)
+
+    def watch(self, trajectory_id: str, task_id: str, walk: Sequence[Node]) -> None:
+        """Let the person see the walk and speak. Between two turns, and at the end, all turns of a walk have ended."""
+        if self._person is not None:
+            self._person.watch(trajectory_id, task_id, walk, ended=True)
 
     def tell(self, kind: str, **facts: Any) -> None:
         """Tell people what happened; let the person decide where an agent waits."""
@@ -78,9 +88,14 @@ def speak(
         heard: told each word once it is said.
 
     Raises:
-        UsageError: the run does not begin in time.
+        UsageError: the run does not begin in time, or the script asks the environment's expert.
         StoreError: the lake cannot be read, or a word cannot be kept.
     """
+    if script.asks:
+        raise UsageError(
+            "the script has a rule with when.expert: the environment's expert can be asked only from within the run "
+            "(person: in a loop's configuration), not from beside it; leave that rule out"
+        )
     until = time.monotonic() + patience
     due: list[tuple[float, Callable[[], None]]] = []
     mailbox = Mailbox(folder_of(lake), run_id)

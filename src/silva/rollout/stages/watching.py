@@ -1,7 +1,8 @@
 """Somebody who watches episodes of this process turn by turn, and may say something before the next one.
 
 A person watches from elsewhere (a console, a terminal) and is a turn behind at times; a scripted person watches here,
-so that what it says is the same in every run.
+so that what it says is the same in every run. One who knows the way is told, before each turn, what the environment's
+expert would do: the environment is asked, and nothing is done.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Protocol, runtime_checkable
 
 from silva.rollout.live import Live
 from silva.rollout.stages.stage import Stage
-from silva.tree import Node
+from silva.tree import Message, Node
 
 
 @runtime_checkable
@@ -28,6 +29,24 @@ class Watching(Protocol):
         ...
 
 
+@runtime_checkable
+class Advised(Watching, Protocol):
+    """Somebody who watches and, where `asks` says so, knows what the environment's expert would do."""
+
+    @property
+    def asks(self) -> bool: ...
+
+    def advise(self, trajectory_id: str, turn: int, action: Message) -> None:
+        """Be told, before the walk is shown, what the expert would do at its next turn.
+
+        Args:
+            trajectory_id: the episode's.
+            turn: that turn's number, from 1.
+            action: the expert's.
+        """
+        ...
+
+
 class Watchers(Stage):
     """Shows an episode to one who watches it."""
 
@@ -37,7 +56,13 @@ class Watchers(Stage):
         self._watching = watching
 
     async def before_turn(self, live: Live) -> None:
-        """Show the walk before the agent acts."""
+        """Show the walk before the agent acts.
+
+        Raises:
+            UsageError: the expert is asked for, and the environment has none.
+        """
+        if isinstance(self._watching, Advised) and self._watching.asks:
+            self._watching.advise(live.id, live.path.turns + 1, await live.env.expert())
         self._watching.watch(live.id, live.slot.task.id, live.path.walk)
 
     async def at_end(self, live: Live) -> None:
