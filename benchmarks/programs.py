@@ -32,7 +32,7 @@ BEGIN, END = "<!-- programs -->", "<!-- /programs -->"
 LONGEST = 900
 """Seconds an installation or a rollout may take."""
 
-sys.path.insert(0, str(ROOT / "tests" / "rollout"))
+sys.path.insert(0, str(ROOT / "tests"))
 
 
 @dataclass(frozen=True, kw_only=True)

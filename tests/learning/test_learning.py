@@ -40,6 +40,7 @@ def mean(rates: dict[str, float]) -> float:
     return sum(rates.values()) / len(rates)
 
 
+@pytest.mark.weekly  # that it learns from an expert and from itself, beyond doubt, is seen in README.md's flywheel
 def test_a_tiny_policy_learns_from_experts_from_itself_and_from_a_teacher(tmp_path: Path):
     """Three seeds: of one alone, how a processor rounds tells more than what was learnt."""
     ended = run("all_four", tmp_path, "--seeds", "0", "1", "2", "--parallel", "2")

@@ -14,8 +14,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from installed_programs import node_program, python_program
 
+from installed_programs import node_program, python_program
 from silva.lake import Lake
 from silva.rollout import RolloutConfig, run_rollout
 from silva.sandbox.system import probe
@@ -148,6 +148,7 @@ def test_sdk_loops_go_all_the_way(program: str, sandbox: str, tmp_path: Path) ->
 
 
 @pytest.mark.slow
+@pytest.mark.weekly  # README.md has it run, replayed and exported in a sandbox
 @both
 def test_mini_swe_agent_goes_all_the_way(sandbox: str, tmp_path: Path) -> None:
     # litellm imports mcp where tools are used, and does not say so among its dependencies.
