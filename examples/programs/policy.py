@@ -21,9 +21,9 @@ print(width + height)
 print(width * height)
 >>>>>>> REPLACE
 ```"""
-WRITE = """s = open('area.py').read().replace('width + height', 'width * height')
-with open('area.py', 'w') as file:
-    file.write(s)"""
+READ = "from pathlib import Path\nprint(Path('area.py').read_text())"
+WRITE = """file = Path('area.py')
+file.write_text(file.read_text().replace('width + height', 'width * height'))"""
 DONE = "Mended: it prints the product now."
 
 
@@ -65,7 +65,7 @@ def _call(tool: dict[str, Any], command: str) -> dict[str, Any]:
 
 
 def _code(turn: int) -> str:
-    written = ("print(open('area.py').read())", WRITE, f"final_answer({DONE!r})")[min(turn, 2)]
+    written = (READ, WRITE, f"final_answer({DONE!r})")[min(turn, 2)]
     return f"Thought: step {turn + 1}.\n<code>\n{written}\n</code>"
 
 

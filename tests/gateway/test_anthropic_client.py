@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from random import Random
@@ -178,13 +179,15 @@ def test_what_the_api_would_refuse_is_not_sent() -> None:
     thought = Message(role="assistant", parts=(ThinkingPart(text="unsigned"), TextPart(text=" ")))
     odd = ToolCall(id="functions.weather:0", name="weather", arguments="")
     body = body_of(user("a"), thought, user("b"), assistant("", odd), tool_result(odd.id, ""), system("Hurry."))
+    made = body["messages"][2]["content"][0]["tool_use_id"]
+    assert re.fullmatch("[a-zA-Z0-9_-]+", made)
     assert body["messages"] == [
         {"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]},
         {
             "role": "assistant",
-            "content": [{"type": "tool_use", "id": "functions_weather_0", "name": "weather", "input": {}}],
+            "content": [{"type": "tool_use", "id": made, "name": "weather", "input": {}}],
         },
-        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "functions_weather_0"}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": made}]},
         {"role": "system", "content": [{"type": "text", "text": "Hurry."}]},
     ]
 

@@ -85,7 +85,9 @@ def test_a_chat_turn_keeps_all_that_was_said(serve: Callable[..., Any], backend:
     )
     result = {"role": "tool", "tool_call_id": "c", "content": [{"type": "text", "text": "r", **MARK}]}
     history = [{"role": "user", "content": [{"type": "text", "text": "a"}]}, told, result]
-    streamed = serving.chat(token, {"model": "m", "messages": history, "stream": True}).text
+    options = {"include_usage": False, "include_obfuscation": False}
+    streamed = serving.chat(token, {"model": "m", "messages": history, "stream": True, "stream_options": options}).text
+    assert backend.asked[1]["stream_options"] == {**options, "include_usage": True}
     assert '"zz":{"a":1}' in streamed and '"provider":"p"' in streamed
     assert backend.asked[1]["messages"][0] == {"role": "user", "content": "a"}
     assert backend.asked[1]["messages"][1]["tool_calls"][0]["extra_content"] == {"proof": "x"}

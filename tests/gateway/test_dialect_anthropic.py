@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from dialect_bodies import DATA, HELLO, PICTURE, anthropic, turns
 
 from silva.models.anthropic.marks import TOOL_ERROR, redacted
-from silva.models.gateway.dialects import Anthropic, Malformed
+from silva.models.gateway.dialects import Anthropic, Asked, Malformed, Stamp
+from silva.models.model import Completion, Delta
 from silva.tree import ImagePart, Message, TextPart, ThinkingPart, ToolCall, assistant, user
 
 MARK = {"cache_control": {"type": "ephemeral"}}
@@ -156,3 +158,27 @@ def test_a_thread_is_refused_with_the_code_upon_which_the_sdk_sends_the_conversa
         Anthropic().decode(json.dumps(body).encode())
     told = json.loads(Anthropic().error(400, "malformed", str(refused.value), refused.value.field))
     assert told["error"]["details"]["error_code"] == "thread_unsupported_request"
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_thinking_that_nobody_signed_carries_a_signature_and_comes_back_without_one(streamed: bool) -> None:
+    """SDKs and agents on them drop thinking that is not signed, or are refused it."""
+    said = Message(role="assistant", parts=(ThinkingPart(text="hm"), TextPart(text="Yes.")))
+    asked, stamp = Asked(model="m", messages=(user("a"),), stream=streamed), Stamp(id="1", created=1, model="m")
+    whole = Completion(message=said)
+    if streamed:
+        events = Anthropic().events(asked, stamp)
+        pieces = [events.begin(), events.delta(Delta(thinking="h")), events.delta(Delta(thinking="m"))]
+        written = b"".join([*pieces, events.delta(Delta(text="Yes.")), events.end(whole)]).decode()
+        found = [msgspec.json.decode(line[5:]) for line in written.splitlines() if line.startswith("data:")]
+        signed = [
+            each["delta"]["signature"] for each in found if each.get("delta", {}).get("type") == "signature_delta"
+        ]
+        assert len(signed) == 1 and signed[0]
+        content = [{"type": "thinking", "thinking": "hm", "signature": signed[0]}, {"type": "text", "text": "Yes."}]
+    else:
+        content = msgspec.json.decode(Anthropic().encode(asked, whole, stamp))["content"]
+        assert content[0]["signature"]
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": content}]
+    body = {"model": "m", "max_tokens": 9, "messages": turns}
+    assert Anthropic().decode(msgspec.json.encode(body)).messages[1] == said

@@ -136,3 +136,16 @@ def test_copies_are_known_again_from_the_lake() -> None:
     again.nodes, again.drawn, again.asked = program.nodes, program.drawn, 10
     again.ask(asked, assistant("done"), ids=True)
     is_whole(again, 3)
+
+
+def test_words_written_anew_behind_the_same_thinking() -> None:
+    program = Program()
+    thoughts = [
+        Message(role="assistant", parts=(ThinkingPart(text=f"hm {n}"), TextPart(text=f"say {n}"))) for n in (0, 1)
+    ]
+    for place, thought in enumerate(thoughts):
+        program.ask([SYSTEM, TASK, *([user("go on")] * place)], thought)
+    other = Message(role="assistant", parts=(ThinkingPart(text="hm 0"), TextPart(text="shortened")))
+    program.ask([system("again"), user("what was it?"), user("well?"), other, user("go on")], assistant("done"))
+    copies = {node.message.text: program.nodes[copy_of(node)].message for node in main_walk(program) if copy_of(node)}
+    assert copies == {"shortened": thoughts[0]}

@@ -252,3 +252,22 @@ def test_conversations_in_memory_keep_to_their_bound_and_old_ones_go_on_exactly(
     walk = first.walk(leaf.id)
     assert [node.message.role for node in walk] == ["user", "assistant", "user", "assistant"]
     assert token_walk(walk).ids and walk[-1].attributes.get("tokens") is None
+
+
+def test_an_attempt_that_is_tried_again_counts_no_longer(scripted: Any, serve: Any) -> None:
+    """Whichever of the two is ended first; what it cost stays on its record."""
+    serving = serve(scripted())
+    serving.open_run()
+    asked = {"model": "scripted", "messages": [{"role": "user", "content": "a"}]}
+    for attempt, name in enumerate(("a", "b", "c")):
+        body = {"rollout": name, "task_id": "my/1", "attempt": attempt}
+        token = serving.admin("POST", "runs/run/rollouts", body).json()["token"]
+        assert serving.chat(token, asked, name).ok
+        if name == "a":
+            assert serving.admin("POST", "runs/run/rollouts/a/end", {"score": 0.0}).ok
+    for name in ("c", "b"):
+        assert serving.admin("POST", f"runs/run/rollouts/{name}/end", {"score": 1.0}).ok
+    found = {each.attempt: each for each in serving.trajectories()}
+    assert [found[attempt].superseded for attempt in range(3)] == [True, True, False]
+    assert [found[attempt].outcome.score for attempt in range(3)] == [0.0, 1.0, 1.0]
+    assert all(found[attempt].usage.prompt_tokens for attempt in range(3))

@@ -73,7 +73,8 @@ class Bodies:
         if endpoint.extra:
             body.update(endpoint.extra)
         if sampling.extra:
-            body.update(sampling.extra)
+            options = {"stream_options": body.get("stream_options")} if stream else None
+            body.update(merged(dict(sampling.extra), options))
         body.pop("messages", None)
         return b'{"messages":[' + self._messages(request) + b"]," + _encode(body)[1:]
 

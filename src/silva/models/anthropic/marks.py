@@ -2,6 +2,7 @@
 
     tool_result with is_error: true     ◀─▶ the tool message's first part is the text "[tool error]"
     redacted_thinking block with data   ◀─▶ a thinking part without text, signature "redacted:" and the data
+    thinking that nobody signed         ◀─▶ a thinking block with the signature "silva", so that clients send it back
     tool_use input (always an object)   ◀─▶ raw argument text; what is no object stands under "_raw" as text
 
 The error mark is words, not a field, so that a model behind any other API reads it too. Reading and writing undo each
@@ -22,6 +23,9 @@ ANTHROPIC = "anthropic"
 
 RAW = "_raw"
 """The one key of an argument object that holds arguments which are not a JSON object, as the model wrote them."""
+
+UNSIGNED = "silva"
+"""The signature of a thinking block that was given without one: clients drop blocks that have none."""
 
 TOOL_ERROR = TextPart(text="[tool error]")
 """The first part of a tool message that reports a failure."""

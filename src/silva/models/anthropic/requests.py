@@ -3,6 +3,7 @@
     system messages at the beginning ─▶ system          later ones ─▶ messages of role system
     user, tool (neighbours merged)   ─▶ user: tool_result blocks, then the rest
     assistant (neighbours merged)    ─▶ thinking with its signature, text, tool_use
+    ids of calls                     ─▶ the same, but for those that repeat or that this API refuses (`call_ids`)
 
 Left out, for the API would refuse it or has no word for it: thinking without a signature, blank text, participants'
 names, `seed`, logprobs, and the fields in `NO_WORD`. What it says otherwise is translated: `reasoning_effort`,
@@ -18,12 +19,12 @@ thinking budget, which counts towards it).
 from __future__ import annotations
 
 import base64
-import re
 from typing import Any, cast
 
 import msgspec
 
 from silva.models.anthropic.marks import ANTHROPIC, input_of, redacted_data, without_mark
+from silva.models.call_ids import told_apart
 from silva.models.carried import merged
 from silva.models.endpoint import Endpoint
 from silva.models.model import Request, Sampling
@@ -51,7 +52,6 @@ NO_WORD = frozenset(
 """Fields of the chat API that have no counterpart."""
 
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
-_NOT_IN_ID = re.compile(r"[^a-zA-Z0-9_-]")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -166,7 +166,7 @@ class _Writer:
     def turns(self, messages: tuple[Message, ...]) -> list[Json]:
         """The JSON of the messages."""
         turns: list[Json] = []
-        for message in messages:
+        for message in told_apart(messages):
             role = "user" if message.role == "tool" else message.role
             extra = message.extra if self._ours else None
             if role == "assistant":
@@ -222,13 +222,13 @@ class _Writer:
                     block = {"type": "thinking", "thinking": part.text, "signature": part.signature}
                 blocks.append(merged(block, self._extra(part.extra)))
         for call in message.tool_calls:
-            block = {"type": "tool_use", "id": _id(call.id), "name": call.name, "input": input_of(call.arguments)}
+            block = {"type": "tool_use", "id": call.id, "name": call.name, "input": input_of(call.arguments)}
             blocks.append(merged(block, self._extra(call.extra)))
         return blocks
 
     def _result(self, message: Message) -> Json:
         parts, failed = without_mark(message.parts)
-        block: Json = {"type": "tool_result", "tool_use_id": _id(message.tool_call_id or "")}
+        block: Json = {"type": "tool_result", "tool_use_id": message.tool_call_id}
         if content := self.blocks(parts):
             block["content"] = content
         if failed:
@@ -244,7 +244,3 @@ class _Writer:
 
 IN_BOTH = ("cache_control",)
 """What clients of the chat API write as this one does."""
-
-
-def _id(call_id: str) -> str:
-    return _NOT_IN_ID.sub("_", call_id) or "call"

@@ -7,7 +7,6 @@ are arguments put into JSON here.
 from __future__ import annotations
 
 import ast
-import hashlib
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -21,19 +20,6 @@ Written = tuple[str, str, str]
 """Name, raw arguments, and the id the model gave or ""."""
 
 ReadCalls = Callable[[str, Sequence[Tool]], list[Written] | None]
-
-ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-
-def short_id(text: str) -> str:
-    """Nine letters and digits made from a text: the only form of a call's id that every family takes."""
-    number = int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest())
-    letters: list[str] = []
-    for _ in range(9):
-        number, place = divmod(number, len(ALPHABET))
-        letters.append(ALPHABET[place])
-    return "".join(letters)
-
 
 _NOTHING = msgspec.Raw(b"")
 

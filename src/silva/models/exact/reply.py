@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Sequence
 from typing import Protocol
 
-from silva.models.exact.calls import short_id
+from silva.models.call_ids import short_id
 from silva.models.exact.syntax import CallSyntax, Syntax
 from silva.models.model import Delta
 from silva.tree import Message, Part, Record, TextPart, ThinkingPart, Tool, ToolCall

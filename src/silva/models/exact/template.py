@@ -22,7 +22,7 @@ import jinja2.sandbox
 import msgspec
 
 from silva.errors import UsageError
-from silva.models.exact.calls import short_id
+from silva.models.call_ids import short_id
 from silva.models.exact.told_tools import SYSTEM, TOOLS
 from silva.tree import ImagePart, Message, TextPart, ThinkingPart, Tool, ToolCall
 

@@ -9,21 +9,20 @@ import asyncio
 import secrets
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from functools import partial
 from random import Random
-from urllib.parse import quote
 
 import msgspec
 
 from silva.errors import StoreError
 from silva.models.forgiving import HALVES, whole_characters
 from silva.models.gateway.attempts import Answer, Attempt
-from silva.models.gateway.dialects.dialect import Asked, Dialect, Events, Malformed, Stamp
+from silva.models.gateway.dialects.dialect import Asked, Dialect, Malformed
 from silva.models.gateway.earlier import continued, pictures
 from silva.models.gateway.gateway import Gateway
 from silva.models.gateway.keeper import Keeper
 from silva.models.gateway.problem import Problem
+from silva.models.gateway.reply import Reply
 from silva.models.gateway.runs import RunAccount
 from silva.models.gateway.session import Session
 from silva.models.gateway.spoken import ANTHROPIC
@@ -38,15 +37,8 @@ RETRIED = b"x-stainless-retry-count"
 IDEMPOTENCY = b"idempotency-key"
 PATIENCE = (b"x-stainless-read-timeout", b"x-stainless-timeout")
 """How long the SDKs will wait, in seconds."""
-CAPTURE = b"x-silva-capture"
-LOST = b": x-silva-capture: lost\n\n"
-"""Said in a stream that began before it was known; a comment, which readers of events pass over."""
-LEFT_OUT = b"x-silva-left-out"
-"""The header that names what of a request the model's API has no word for."""
 BETAS = "anthropic-beta"
 """The header by which clients of Anthropic's API ask for what fields of the body then say."""
-LONGEST_LEFT_OUT = 2000
-"""Characters of it."""
 LARGE = 256 << 10
 """Bytes from which a body is weighed before it is read."""
 
@@ -283,78 +275,6 @@ class Answering:
             raise Problem("too_large", f"the conversation has {what}", "messages")
         if len(asked.tools) > limits.tools:
             raise Problem("too_large", f"{len(asked.tools)} tools; this gateway takes {limits.tools}", "tools")
-
-
-class Reply:
-    """One answer on its way out."""
-
-    def __init__(self, exchange: Exchange, dialect: Dialect, asked: Asked, reply: str, model: str) -> None:
-        self.id = reply
-        self.asked = asked
-        self._exchange = exchange
-        self._dialect = dialect
-        self._capture = b""
-        self._stamp = Stamp(id=reply, created=int(time.time()), model=model)
-        self._events: Events | None = None
-        self._body: bytes | None = None
-
-    def prepare(self, completion: Completion) -> None:
-        """Write the reply, to be sent by `rest` once it may go out."""
-        if not self.asked.stream:
-            with suppress(Exception):  # `rest` meets it again, when the turn is kept and known to be
-                self._body = self._dialect.encode(self.asked, completion, self._stamp)
-
-    @property
-    def began(self) -> bool:
-        """Whether a piece of it was sent."""
-        return self._events is not None
-
-    async def piece(self, delta: Delta, capture: bytes, left_out: tuple[str, ...] = ()) -> None:
-        """Send a piece; the first has `capture` in its headers, and the names of what was left out."""
-        events = self._events or await self._begin(capture, left_out)
-        data = events.delta(delta)
-        if data:
-            await self._exchange.event(data)
-
-    async def rest(self, completion: Completion, capture: bytes, left_out: tuple[str, ...] = ()) -> None:
-        """Send what is left of it, and its end."""
-        if self.asked.stream:
-            events = self._events or await self._begin(capture, left_out)
-            if capture == b"lost" != self._capture:
-                await self._exchange.event(LOST)
-            await self._exchange.event(events.end(completion))
-            await self._exchange.end()
-        else:
-            body = self._body or self._dialect.encode(self.asked, completion, self._stamp)
-            await self._exchange.send(200, body, headers=self._headers(capture, left_out))
-
-    async def whole(self, completion: Completion, reply: str, capture: bytes) -> None:
-        """Send an answer that was given before, under its own id."""
-        self.id = reply or self.id
-        self._stamp = msgspec.structs.replace(self._stamp, id=self.id)
-        await self.rest(completion, capture)
-
-    async def broken(self, problem: Problem) -> None:
-        """Break off a stream with an error."""
-        if self._events is not None:
-            await self._exchange.event(self._events.error(problem.status, problem.kind, str(problem)))
-        await self._exchange.end()
-
-    def _headers(self, capture: bytes, left_out: tuple[str, ...]) -> tuple[tuple[bytes, bytes], ...]:
-        found = ((b"x-request-id", self.id.encode()), (CAPTURE, capture))
-        if not left_out:
-            return found
-        names = quote(", ".join(left_out)[:LONGEST_LEFT_OUT], safe=" ,.[]_-/:+")
-        return (*found, (LEFT_OUT, names.encode()))
-
-    async def _begin(self, capture: bytes, left_out: tuple[str, ...]) -> Events:
-        self._capture = capture
-        self._events = events = self._dialect.events(self.asked, self._stamp)
-        await self._exchange.begin_events(self._headers(capture, left_out))
-        data = events.begin()
-        if data:
-            await self._exchange.event(data)
-        return events
 
 
 async def _joined(session: Session, under_way: Attempt) -> Answer | None:

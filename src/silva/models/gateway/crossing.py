@@ -41,7 +41,9 @@ ANTHROPICS = frozenset(
 CHATS = NO_WORD | {"metadata", "store", "user", "stream_options", "modalities"}
 """Fields of the chat API that Anthropic's has no word for."""
 
-HOUSE = frozenset({"metadata", "store", "user", "service_tier", "safety_identifier", "prompt_cache_key"})
+HOUSE = frozenset(
+    {"metadata", "store", "user", "service_tier", "safety_identifier", "prompt_cache_key", "stream_options"}
+)
 """Fields of the chat API that concern a provider's own house: a server that takes token ids has none."""
 
 MOST_NAMED = 32

@@ -14,7 +14,6 @@ from collections import OrderedDict
 
 import msgspec
 
-from silva.errors import StoreError
 from silva.models.gateway.config import GatewayConfig
 from silva.models.gateway.conversations import Conversations
 from silva.models.gateway.endings import at_close, standing
@@ -28,7 +27,7 @@ from silva.models.gateway.routes import Routes, RouteState
 from silva.models.gateway.runs import RunAccount, known_run, new_run, run_of
 from silva.models.gateway.session import Session
 from silva.models.gateway.spans import TurnSpans, open_spans
-from silva.models.gateway.stored import rollout_named, stored_rollouts
+from silva.models.gateway.stored import retried, rollout_named, stored_rollouts
 from silva.models.gateway.versions import run_id, swapped_of
 from silva.models.held import Held
 from silva.tree import Json, Outcome, Trajectory
@@ -125,10 +124,7 @@ class Gateway:
             if account.roster is None:
                 account.roster = await self._roster(name)
             account.run = msgspec.structs.replace(account.standing(), started=known.run.started)
-        try:
-            await self.keeper.keep([account.run])
-        except StoreError as error:
-            raise Problem("store", f"no run can be opened: {error}") from error
+        await self.keeper.write([account.run], f"run {name}")
         self.accounts[name] = account
         self._closed.pop(name, None)
         return account, token
@@ -277,7 +273,8 @@ class Gateway:
         given: Json = {"rollout": name, "leaves": session.leaves, **(attributes or {})}
         if lost := account.lost_turns[name]:
             given["lost"] = lost
-        trajectory = session.trajectory(outcome, attributes=given)
+        superseded = account.roster is not None and account.roster.superseded(session.rollout)
+        trajectory = session.trajectory(outcome, attributes=given, superseded=superseded)
         await self.keeper.write([trajectory], f"the trajectory of rollout {name}")
         self.dismiss(session.rollout)
         return trajectory
@@ -292,16 +289,16 @@ class Gateway:
         token = self.open_rollout(account, rollout)
         begun = account.roster is not None and rollout.trajectory_id in account.roster.trajectories
         session = await self.session(account, rollout.name)
-        if begun:  # else its first record has the token
-            await self.keeper.write([self._standing(session)], f"rollout {rollout.name}")
+        records = await retried(self.keeper, rollout)
+        records += [self._standing(session)] if begun else []  # else its first record has the token
+        await self.keeper.write(records, f"rollout {rollout.name}")
         return session, token
 
     def dismiss(self, rollout: Rollout) -> None:
         """Let a rollout go whose trajectory somebody else writes; its token is good no longer."""
         key = (rollout.run_id, rollout.name)
-        account = self.accounts.get(rollout.run_id)
-        if account is not None and account.roster is not None:
-            account.roster.ended(rollout.name)
+        if (roster := self._roster_at(rollout.run_id)) is not None:
+            roster.ended(rollout.name)
         self.conversations.let_go(key)
         self._rollouts.pop(key, None)
 
@@ -384,15 +381,17 @@ class Gateway:
             roster.trajectories.add(session.rollout.trajectory_id)
 
     def _standing(self, session: Session) -> Trajectory:
-        account = self.accounts.get(session.rollout.run_id)
-        roster = None if account is None else account.roster
+        roster = self._roster_at(session.rollout.run_id)
         return standing(session, {} if roster is None else roster.token_of(session.rollout.name))
 
     def _gone(self, session: Session) -> None:
         """A session was dropped from memory; the lake has all of it."""
-        account = self.accounts.get(session.rollout.run_id)
-        if account is not None and account.roster is not None:
-            account.roster.trees.add(session.rollout.tree_id)
+        if (roster := self._roster_at(session.rollout.run_id)) is not None:
+            roster.trees.add(session.rollout.tree_id)
+
+    def _roster_at(self, run: str) -> Roster | None:
+        account = self.accounts.get(run)
+        return None if account is None else account.roster
 
     def _forget_sessions(self) -> None:
         """After the lake was opened again: what it did not take must not be built upon."""

@@ -2,6 +2,7 @@
 
 message ─▶ the ids of its calls, which the gateway gave out ─┐
         ─▶ its words, behind another beginning               ├─▶ Original (entry, same words?)
+        ─▶ its thinking, which clients send back untouched   │
         ─▶ its place: where a reply was given before         │
         ─▶ its order: behind the turn that came before it   ─┘
 """
@@ -59,7 +60,8 @@ class Originals:
         called = [entry for call in message.tool_calls for entry in self._of("call", slot, call.id)]
         same = [entry for entry in called if words in entry.told]
         spoke = self._of(*words) if message.tool_calls or message.text.strip() else ()
-        for candidates in (same, called, spoke):
+        thought = self._of("thought", slot, message.thinking) if message.thinking else ()
+        for candidates in (same, called, spoke, thought):
             if candidates:
                 found = next((each for each in candidates if behind in each.told), candidates[-1])
                 sure = candidates is not spoke or (before != "" and behind in found.told)
@@ -77,5 +79,7 @@ def _tells(entry: Entry, slot: str, loose: Hashable, before: str) -> Iterator[Ha
     yield "words", slot, loose
     yield "at", slot, "" if entry.parent is None else entry.parent.id
     yield "behind", slot, before
+    if thinking := entry.message.thinking:
+        yield "thought", slot, thinking
     for name in dict.fromkeys(call.id for call in entry.message.tool_calls if call.id):
         yield "call", slot, name

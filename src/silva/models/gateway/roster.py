@@ -38,10 +38,13 @@ class Roster:
         self._names: dict[str, str] = {}
         self._tokens: dict[str, str] = {}
         self._allowances: dict[str, Allowance] = {}
+        self._latest: dict[tuple[str, int], int] = {}
         for trajectory in stored:
             self.trajectories.add(trajectory.id)
             self.trees.add(trajectory.tree_id)
-            self._names[trajectory.id] = name = rollout_of(trajectory).name
+            rollout = rollout_of(trajectory)
+            self._names[trajectory.id] = name = rollout.name
+            self._tried(rollout)
             if known := trajectory.attributes.get(TOKEN):
                 self._tokens[str(known)] = name
 
@@ -56,6 +59,15 @@ class Roster:
         if other != rollout.name:
             what = f"rollout {other} has the same task, index and attempt"
             raise Problem("conflict", f"{what}: give {rollout.name} another index or attempt", "index")
+        self._tried(rollout)
+
+    def _tried(self, rollout: Rollout) -> None:
+        place = (rollout.task_id, rollout.index)
+        self._latest[place] = max(rollout.attempt, self._latest.get(place, 0))
+
+    def superseded(self, rollout: Rollout) -> bool:
+        """Whether a later attempt at its place counts instead of it."""
+        return self._latest.get((rollout.task_id, rollout.index), 0) > rollout.attempt
 
     def bounds(self, rollout: Rollout) -> Allowance:
         """What a rollout may take, for as long as it has not ended; its session may go and come again."""

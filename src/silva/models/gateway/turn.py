@@ -10,20 +10,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import msgspec
 
 from silva.errors import StoreError
+from silva.models.call_ids import renamed
 from silva.models.errors import ModelError
 from silva.models.gateway.dialects.dialect import Asked
 from silva.models.gateway.keeper import Keeper
 from silva.models.gateway.keys import Key
 from silva.models.gateway.place import Place
 from silva.models.gateway.problem import Problem, of_model
+from silva.models.gateway.relay import Emit, Relay
 from silva.models.gateway.reserve import NO_STAKE, Stake, broken_off, stake_of, used
 from silva.models.gateway.routes import RouteState
 from silva.models.gateway.routing.admission import Refused
@@ -31,12 +32,10 @@ from silva.models.gateway.routing.lease import Lease
 from silva.models.gateway.runs import RunAccount
 from silva.models.gateway.session import Session
 from silva.models.gateway.upstream import Upstream
-from silva.models.model import Completion, Delta, Request
+from silva.models.model import Completion, Request
 from silva.redact import redact
 from silva.tree import NO_USAGE, Node, SchemaError, Usage, encode
 
-Emit = Callable[[Delta], Awaitable[None]]
-"""Hands a piece of a streamed reply on to the client."""
 Ready = Callable[[Completion], None]
 """Told of a completion while it is on its way to disk, so that what is left to do with it is done meanwhile."""
 
@@ -77,9 +76,7 @@ class Turn:
         self.headers: dict[str, str] = {}
         self.left_out = asked.left_out
         self._size = 0
-        self._said = 0
-        self._held_up = 0.0
-        self._streamed = False
+        self._relay = Relay(None, None)
         self._estimated = False
         self._within = False
         self._entered = False
@@ -147,7 +144,9 @@ class Turn:
                 place = self.session.match(asked.messages, asked.tools)
         else:
             place = Place(asked.messages)
-        completion = await self._answered(place, deadline, emit)
+        silence = self.route.silence if self.route.silence < self.route.deadline else None
+        self._relay = Relay(emit, silence)  # else the deadline of the whole request stands over it
+        completion = await self._answered(place, deadline)
         self._charge(completion.usage)
         if not keeps:
             self._lost()
@@ -166,7 +165,7 @@ class Turn:
             self._lost()
         return completion
 
-    async def _answered(self, place: Place, deadline: float, emit: Emit | None) -> Completion:
+    async def _answered(self, place: Place, deadline: float) -> Completion:
         """Ask backends until one answers, within the deadline and the budget of retries."""
         route, asked = self.route, self.asked
         request = Request(
@@ -196,16 +195,16 @@ class Turn:
                     now = router.now()
                     self.waited += now - asked_for
                     self.backend = lease.backend.name
-                    left = ends - now if emit is not None else min(ends - now, route.silence)
-                    return await self._ask(lease, request, left, place, emit)
+                    left = ends - now if self._relay.emit is not None else min(ends - now, route.silence)
+                    return await self._ask(lease, request, left, place)
             except Refused as refusal:
                 raise _refused(refusal, last) from refusal
             except ModelError as error:
                 last = _bare(error)
-                if self._streamed or not await attempts.again(error, self.backend):
+                if self._relay.began or not await attempts.again(error, self.backend):
                     raise of_model(error) from error
 
-    async def _ask(self, lease: Lease, request: Request, seconds: float, place: Place, emit: Emit | None) -> Completion:
+    async def _ask(self, lease: Lease, request: Request, seconds: float, place: Place) -> Completion:
         began = time.monotonic()
         asked = self.asked
         upstream = None
@@ -214,7 +213,7 @@ class Turn:
             return max(seconds - (time.monotonic() - began), 0.001)
 
         async def put(upstream: Upstream) -> Completion:
-            return await self._put(upstream, msgspec.structs.replace(request, deadline=left()), place, emit)
+            return await self._put(upstream, msgspec.structs.replace(request, deadline=left()), place)
 
         try:
             upstream = await self.route.upstream(lease, left())
@@ -223,17 +222,17 @@ class Turn:
             try:
                 completion = await put(upstream)
             except ModelError as error:
-                if self._streamed or not self.route.lost(upstream, error):
+                if self._relay.began or not self.route.lost(upstream, error):
                     raise
                 upstream = None
                 upstream = await self.route.upstream(lease, left())  # it was started anew and loads the adapter it had
                 completion = await put(upstream)
         except ModelError as error:
-            if error.kind == "timeout" and not self.route.had_time(seconds - self._held_up):
+            if error.kind == "timeout" and not self.route.had_time(seconds - self._relay.held_up):
                 lease.end()  # the client was in a hurry, or took its time: no fault of the backend
             else:
                 lease.failed(error)
-            if self._streamed or (upstream is not None and error.kind == "timeout"):
+            if self._relay.began or (upstream is not None and error.kind == "timeout"):
                 self._break_off(abandoned=False)
             raise
         except asyncio.CancelledError:
@@ -248,7 +247,7 @@ class Turn:
         if not (usage.prompt_tokens and usage.completion_tokens):
             usage, self._estimated = used(completion, self.asked, self._size, self._before())
         return msgspec.structs.replace(
-            completion,
+            renamed(completion, asked.messages),
             policy_version=version,
             usage=Usage(
                 prompt_tokens=usage.prompt_tokens,
@@ -260,37 +259,14 @@ class Turn:
             ),
         )
 
-    async def _put(self, upstream: Upstream, request: Request, place: Place, emit: Emit | None) -> Completion:
+    async def _put(self, upstream: Upstream, request: Request, place: Place) -> Completion:
         upstream.in_flight += 1
         try:
-            if emit is None:
+            if self._relay.emit is None:
                 return await upstream.complete(request, place)
-            return await self._stream(upstream.stream(request, place), emit)
+            return await self._relay.through(upstream.stream(request, place), self.backend)
         finally:
             upstream.in_flight -= 1
-
-    async def _stream(self, deltas: AsyncIterator[Delta], emit: Emit) -> Completion:
-        async with aclosing(deltas):  # pyright: ignore[reportArgumentType]
-            while (delta := await self._heard(deltas)) is not None:
-                if delta.completion is not None:
-                    return delta.completion
-                self._streamed = True
-                self._said += len(delta.text) + len(delta.thinking) + sum(len(c.arguments) for c in delta.tool_calls)
-                began = time.monotonic()
-                await emit(delta)
-                self._held_up += time.monotonic() - began
-        raise ModelError("garbage", f"backend {self.backend}: the stream ended without its end", transient=True)
-
-    async def _heard(self, deltas: AsyncIterator[Delta]) -> Delta | None:
-        """The next piece of a stream, unless it takes longer than a backend may be silent; None at its end."""
-        if self.route.silence >= self.route.deadline:  # the deadline of the whole request stands over it
-            return await anext(deltas, None)
-        try:
-            async with asyncio.timeout(self.route.silence):
-                return await anext(deltas, None)
-        except TimeoutError as error:
-            what = f"backend {self.backend}: nothing came for {self.route.silence:g} seconds"
-            raise ModelError("timeout", what, transient=True) from error
 
     async def _sent(
         self, keeper: Keeper, completion: Completion, keys: tuple[Key, ...], ready: Ready
@@ -368,7 +344,7 @@ class Turn:
 
     def _break_off(self, *, abandoned: bool) -> None:
         """Book a call that came to no end. Its stake stays: what is tried next needs it."""
-        usage = broken_off(self.asked, self._size, self._before(), self.account.mean_reply, self._said)
+        usage = broken_off(self.asked, self._size, self._before(), self.account.mean_reply, self._relay.said)
         usage = msgspec.structs.replace(usage, usd=self.route.usd(usage))
         self.broken_off = (self.broken_off or NO_USAGE) + usage
         self.account.charge_broken_off(usage, abandoned)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from silva.models.anthropic.marks import TOOL_ERROR, arguments_of, redacted
+from silva.models.anthropic.marks import TOOL_ERROR, UNSIGNED, arguments_of, redacted
 from silva.models.carried import Open, joined, nested
 from silva.models.gateway.dialects.dialect import Malformed
 from silva.models.gateway.dialects.images import Images, of_base64, of_url
@@ -161,8 +161,9 @@ def _assistant(turn: Turn, field: str) -> Message:
             calls.append(_call(block, here))
         elif block.type == "thinking":
             text = _needed(block.thinking, f"{here}.thinking")
-            if text or block.signature:
-                parts.append(ThinkingPart(text=text, signature=block.signature or None, extra=block.extra))
+            signature = None if block.signature == UNSIGNED else block.signature or None
+            if text or signature:
+                parts.append(ThinkingPart(text=text, signature=signature, extra=block.extra))
         elif block.type == "redacted_thinking":
             parts.append(redacted(_needed(block.data, f"{here}.data"), block.extra))
         elif _PROVIDERS(block.type):

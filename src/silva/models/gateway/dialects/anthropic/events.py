@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import msgspec
 
-from silva.models.anthropic.marks import ANTHROPIC, SignedDelta, input_of, redacted_data
+from silva.models.anthropic.marks import ANTHROPIC, UNSIGNED, SignedDelta, input_of, redacted_data
 from silva.models.carried import merged
 from silva.models.gateway.dialects.anthropic.errors import error_body
 from silva.models.gateway.dialects.anthropic.writing import (
@@ -160,6 +160,8 @@ class AnthropicEvents:
         self._index += 1
 
     def _close(self, written: list[bytes]) -> None:
+        if self._open == "thinking":
+            self._piece(written, {"type": "signature_delta", "signature": UNSIGNED})
         if self._open:
             self._open = ""
             self._stop(written)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from silva.models.anthropic.marks import ANTHROPIC, STOP_SEQUENCE, input_of, redacted_data
+from silva.models.anthropic.marks import ANTHROPIC, STOP_SEQUENCE, UNSIGNED, input_of, redacted_data
 from silva.models.carried import merged
 from silva.models.gateway.dialects.chat.writing import sampled_ids
 from silva.models.gateway.dialects.dialect import Asked, Stamp
@@ -66,7 +66,7 @@ def block_of(part: Part, ours: bool = False) -> Json | None:
         data = redacted_data(part)
         if data is not None:
             return merged({"type": "redacted_thinking", "data": data}, extra)
-        return merged({"type": "thinking", "thinking": part.text, "signature": part.signature or ""}, extra)
+        return merged({"type": "thinking", "thinking": part.text, "signature": part.signature or UNSIGNED}, extra)
     return None
 
 

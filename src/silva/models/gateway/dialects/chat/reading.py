@@ -26,6 +26,7 @@ from silva.models.gateway.dialects.reading import (
     needed,
     one,
     passed_on,
+    plain,
     reader,
 )
 from silva.models.model import Sampling
@@ -92,6 +93,7 @@ _PROVIDERS = ("user", "store", "metadata")
 """Fields of whose words Silva takes note, and which are the provider's as well."""
 
 _decode_messages = reader(Messages)
+_decode_any = msgspec.json.Decoder().decode
 _decode_body = msgspec.json.Decoder(Body).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -130,7 +132,9 @@ def read(body: bytes) -> Asked:
     if known.store is not None:
         echo["store"] = known.store
     others = {*(members.keys() - _CONSUMED), *(name for name in _PROVIDERS if getattr(known, name) is not None)}
-    stop = known.stop
+    stop, extra = known.stop, passed_on(members, others) if others else {}
+    if options is not None and known.stream and (more := _without_usage(members["stream_options"])):
+        extra["stream_options"] = more
     return Asked(
         model=known.model,
         messages=messages,
@@ -144,7 +148,7 @@ def read(body: bytes) -> Asked:
             seed=known.seed,
             logprobs=bool(known.logprobs),
             tool_choice=tool_choice,
-            extra=passed_on(members, others) if others else {},
+            extra=extra,
         ),
         stream=bool(known.stream),
         user=known.user or "",
@@ -154,3 +158,9 @@ def read(body: bytes) -> Asked:
         images=images,
         echo=echo,
     )
+
+
+def _without_usage(raw: msgspec.Raw) -> Json:
+    """What a client asks of its stream beyond its usage, which the gateway always asks for."""
+    options = plain(decoded(_decode_any, raw, "stream_options"), "stream_options")
+    return {name: value for name, value in options.items() if name != "include_usage"}
