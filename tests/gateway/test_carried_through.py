@@ -148,3 +148,31 @@ def test_half_a_character_is_replaced_and_told(serve: Callable[..., Any], backen
     assert backend.asked[0]["messages"][0]["content"] == "log \ufffd, \U0001f600 and \\ud83d"
     assert answer.json()["choices"][0]["message"]["content"] == "cut \ufffd"
     assert answer.headers["x-silva-left-out"] == "half characters"
+
+
+@pytest.mark.parametrize("tail", ["chat/completions", "responses"])
+@pytest.mark.parametrize("streaming", [False, True])
+def test_other_tokens_that_were_asked_for_are_told(
+    serve: Callable[..., Any], backend: Backend, streaming: bool, tail: str
+) -> None:
+    entries = [
+        {"token": word, "logprob": -0.5, "bytes": [1], "top_logprobs": [{"token": "x", "logprob": -2.0, "bytes": None}]}
+        for word in ("a", "b")
+    ]
+    serving = opened(serve, backend, "chat")
+    token = serving.open_run()
+    if streaming:
+        pieces = [{"index": 0, "delta": {"content": e["token"]}, "logprobs": {"content": [e]}} for e in entries]
+        last = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+        backend.says(*({"choices": [piece]} for piece in pieces), last, b"[DONE]", stream=True)
+    else:
+        message = {"role": "assistant", "content": "ab"}
+        backend.says({"choices": [{"index": 0, "message": message, "logprobs": {"content": entries}}]})
+    body: dict[str, Any] = {"model": "m", "top_logprobs": 1, "stream": streaming}
+    if tail == "responses":
+        body |= {"input": "a", "include": ["message.output_text.logprobs"]}
+    else:
+        body |= {"messages": [{"role": "user", "content": "a"}], "logprobs": True}
+    answer = serving.post(f"/r/run/main/v1/{tail}", token, body).text
+    assert json.dumps(entries, separators=(",", ":")) in answer.replace(": ", ":").replace(", ", ",")
+    assert backend.asked[0]["top_logprobs"] == 1

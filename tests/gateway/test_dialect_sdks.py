@@ -333,7 +333,7 @@ def test_tokens_are_counted_through_the_sdk() -> None:
 
     def answer(request: httpx2.Request) -> httpx2.Response:
         asked = dialect.decode_count(request.read())
-        return httpx2.Response(200, content=dialect.encode_count(len(asked.messages)))
+        return httpx2.Response(200, json={"input_tokens": len(asked.messages)})
 
     http = httpx2.Client(transport=httpx2.MockTransport(answer))
     client = anthropic.Anthropic(base_url="http://g", api_key="k", http_client=http)

@@ -28,6 +28,7 @@ from silva.models.held import Held
 from silva.models.model import Completion, Delta, Request
 from silva.models.plain import Plain, Response
 from silva.models.retry import Retry
+from silva.models.scores import wanted, with_entries
 from silva.models.sizes import whole
 from silva.models.stream import Assembly, events, joined, taken
 from silva.models.wire import Reported, WireError, decode_reply
@@ -109,7 +110,8 @@ class Client(Caller):
                 if response.status != 200:
                     raise self.failures.of_status(response.status, response.headers, data)
                 now = time.perf_counter()
-                return self._decoded(data, now - began, tried, now - started)
+                whole_reply = self._decoded(data, now - began, tried, now - started)
+                return with_entries(whole_reply, [data]) if wanted(request) else whole_reply
             except (aiohttp.ClientError, OSError) as fault:  # TimeoutError is an OSError
                 error = self._network(fault, bound)
                 error.__cause__ = fault
@@ -133,6 +135,7 @@ class Client(Caller):
             bound = self._bound(request.deadline - (began - started))
             handed_on = False
             assembly = self._assembly()
+            scored: list[bytes] = []
             response: aiohttp.ClientResponse | Response | None = None
             try:
                 stop_at = asyncio.get_running_loop().time() + bound
@@ -142,6 +145,7 @@ class Client(Caller):
                         raise self.failures.of_status(response.status, response.headers, await _whole(response))
                 content = response if isinstance(response, Response) else response.content
                 async for found in events(content, stop_at):
+                    scored += [each for each in found if b'"logprobs"' in each] if wanted(request) else ()
                     pieces, broken = taken(found, lambda event, to=assembly: self._absorbed(to, event))
                     for delta in joined(pieces):
                         handed_on = True
@@ -156,7 +160,10 @@ class Client(Caller):
                     await _read_to_its_end(response)
                     response.close()
                 now = time.perf_counter()
-                yield self._finished(assembly, now - began, tried, now - started)
+                last = self._finished(assembly, now - began, tried, now - started)
+                if scored and last.completion is not None:
+                    last = msgspec.structs.replace(last, completion=with_entries(last.completion, scored))
+                yield last
                 return
             except (aiohttp.ClientError, OSError) as fault:
                 error = self._network(fault, bound)

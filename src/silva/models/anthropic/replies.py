@@ -97,44 +97,22 @@ def decode_reply(body: bytes, endpoint: Endpoint, seconds: float, attempts: int,
     reply, aside = forgiven(_decode, body)
     if reply.error is not None:
         raise Reported(reply.error)
-    if reply.content is None:
-        raise WireError("the reply has no content")
-    return completion(
-        endpoint,
-        reply.content,
-        reply.stop_reason,
-        reply.stop_sequence,
-        reply.usage,
-        reply.model,
-        seconds,
-        attempts,
-        waited,
-        reply.extra,
-        aside,
-    )
+    return completion(endpoint, reply, seconds, attempts, waited, aside)
 
 
 def completion(
-    endpoint: Endpoint,
-    blocks: list[WireBlock],
-    stop_reason: str | None,
-    stop_sequence: str | None,
-    usage: WireUsage | None,
-    model: str | None,
-    seconds: float,
-    attempts: int,
-    waited: float,
-    around: Json | None = None,
-    aside: tuple[str, ...] = (),
+    endpoint: Endpoint, reply: WireReply, seconds: float, attempts: int, waited: float, aside: tuple[str, ...]
 ) -> Completion:
-    """Assemble a Completion from the blocks of a reply, what it says `around` them and which fields were set `aside`.
+    """A reply, read whole or put together, as a Completion; `aside` names the fields that were set aside.
 
     Raises:
-        WireError: a tool call without a name.
+        WireError: it has no content, or a tool call without a name.
     """
+    if reply.content is None:
+        raise WireError("the reply has no content")
     parts: list[Part] = []
     calls: list[ToolCall] = []
-    for block in blocks:
+    for block in reply.content:
         if block.type == "text" and block.text:
             parts.append(TextPart(text=block.text, extra=block.extra))
         elif block.type == "thinking" and (block.thinking or block.signature):
@@ -149,13 +127,14 @@ def completion(
             calls.append(ToolCall(id=name, name=block.name, arguments=arguments, extra=block.extra))
         elif block.type not in _SILENT:
             parts.append(block.other())
-    counted = usage or WireUsage()
+    counted = reply.usage or WireUsage()
     cached = counted.cache_read_input_tokens or 0
     written = counted.cache_creation_input_tokens or 0
     prompt = (counted.input_tokens or 0) + cached + written
     sampled = counted.output_tokens or 0
-    finish = _FINISHES.get(stop_reason, stop_reason) if stop_reason else ("tool_calls" if calls else "unknown")
-    attributes: Json = {STOP_SEQUENCE: stop_sequence} if stop_sequence else {}
+    why = reply.stop_reason
+    finish = _FINISHES.get(why, why) if why else ("tool_calls" if calls else "unknown")
+    attributes: Json = {STOP_SEQUENCE: reply.stop_sequence} if reply.stop_sequence else {}
     if aside:
         attributes[SET_ASIDE] = list(aside)
     return Completion(
@@ -169,11 +148,11 @@ def completion(
             usd=endpoint.usd(prompt, sampled, cached, written),
             model_seconds=waited,
         ),
-        model=model or endpoint.model,
+        model=reply.model or endpoint.model,
         seconds=seconds,
         attempts=attempts,
         attributes=attributes,
-        extra=joined(around, nested(usage=counted.extra)),
+        extra=joined(reply.extra, nested(usage=counted.extra)),
         dialect=ANTHROPIC,
     )
 

@@ -54,10 +54,8 @@ class Assembly:
         self._endpoint = endpoint
         self._blocks: dict[int, WireBlock] = {}
         self._inputs: dict[int, list[str]] = {}
+        self._reply = WireReply()
         self._usage = WireUsage()
-        self._model: str | None = None
-        self._stop_reason: str | None = None
-        self._stop_sequence: str | None = None
         self._spoke = False
         self._around: Json = {}
         self._aside: list[str] = []
@@ -67,7 +65,7 @@ class Assembly:
     @property
     def finished(self) -> bool:
         """Whether the reply is whole."""
-        return self._stop_reason is not None and self.ended
+        return self._reply.stop_reason is not None and self.ended
 
     def absorb(self, event: bytes) -> Delta | None:
         """Take in one event and return what it adds to read, if anything. Kinds nobody knows are passed over, as the
@@ -90,14 +88,14 @@ class Assembly:
         if found.type == "content_block_stop":
             return self._closed(found.index)
         if found.type == "message_start" and found.message is not None:
-            self._model = found.message.model
+            self._reply.model = found.message.model
             self._usage = self._usage.updated(found.message.usage)
             return self._more(found.message.extra)
         elif found.type == "message_delta":
             self._usage = self._usage.updated(found.usage)
             if found.delta is not None:
-                self._stop_reason = found.delta.stop_reason or self._stop_reason
-                self._stop_sequence = found.delta.stop_sequence
+                self._reply.stop_reason = found.delta.stop_reason or self._reply.stop_reason
+                self._reply.stop_sequence = found.delta.stop_sequence
                 self._around = grown(self._around, found.delta.extra or {})
             return self._more(found.extra)
         elif found.type == "message_stop":
@@ -110,20 +108,10 @@ class Assembly:
         Raises:
             WireError: a tool call without a name.
         """
-        blocks = [self._blocks[index] for index in sorted(self._blocks)]
-        whole = completion(
-            self._endpoint,
-            blocks,
-            self._stop_reason,
-            self._stop_sequence,
-            self._usage,
-            self._model,
-            seconds,
-            attempts,
-            waited,
-            self._around or None,
-            tuple(self._aside),
-        )
+        reply = self._reply
+        reply.content = [self._blocks[index] for index in sorted(self._blocks)]
+        reply.usage, reply.extra = self._usage, self._around or None
+        whole = completion(self._endpoint, reply, seconds, attempts, waited, tuple(self._aside))
         return Delta(tool_calls=whole.message.tool_calls, completion=whole)
 
     def _begun(self, index: int, block: WireBlock) -> Delta | None:

@@ -13,52 +13,24 @@
 
 from __future__ import annotations
 
-import msgspec
+from functools import partial
 
 from silva.models.gateway.dialects.anthropic.errors import error_body
 from silva.models.gateway.dialects.anthropic.events import AnthropicEvents
 from silva.models.gateway.dialects.anthropic.reading import read
 from silva.models.gateway.dialects.anthropic.writing import write
-from silva.models.gateway.dialects.dialect import Asked, Stamp
-from silva.models.model import Completion
 
 
 class Anthropic:
-    """The dialect of `/v1/messages`."""
+    """The dialect of `/v1/messages`, and of its `count_tokens`, where a request need not say `max_tokens`; see
+    `Dialect`."""
 
     name = "anthropic"
-
-    def decode(self, body: bytes) -> Asked:
-        """Read a request.
-
-        Raises:
-            Malformed: with the field and what is wrong with it.
-        """
-        return read(body)
-
-    def decode_count(self, body: bytes) -> Asked:
-        """Read a request of `/v1/messages/count_tokens`, which need not say `max_tokens`.
-
-        Raises:
-            Malformed: with the field and what is wrong with it.
-        """
-        return read(body, counting=True)
-
-    def encode(self, asked: Asked, completion: Completion, stamp: Stamp) -> bytes:
-        """The whole reply as JSON."""
-        return write(asked, completion, stamp)
-
-    def encode_count(self, tokens: int) -> bytes:
-        """The reply of `/v1/messages/count_tokens`."""
-        return msgspec.json.encode({"input_tokens": tokens})
-
-    def events(self, asked: Asked, stamp: Stamp) -> AnthropicEvents:
-        """A writer for the streamed reply."""
-        return AnthropicEvents(asked, stamp)
-
-    def error(self, status: int, kind: str, message: str, field: str = "") -> bytes:
-        """An error body."""
-        return error_body(status, kind, message, field)
+    decode = staticmethod(read)
+    decode_count = staticmethod(partial(read, counting=True))
+    encode = staticmethod(write)
+    events = staticmethod(AnthropicEvents)
+    error = staticmethod(error_body)
 
 
 __all__ = ["Anthropic"]

@@ -93,9 +93,8 @@ class AnthropicEvents:
         if text:
             self._text(written, text)
         self._close(written)
-        for place, call in enumerate(said.tool_calls):
-            start = tool_use(call, self._stamp, place, ours)
-            self._block(written, start | {"input": {}})
+        for call in said.tool_calls:
+            self._block(written, tool_use(call, ours) | {"input": {}})
             arguments = bytes(input_of(call.arguments)).decode()
             self._piece(written, {"type": "input_json_delta", "partial_json": arguments})
             self._stop(written)

@@ -34,7 +34,7 @@ def write(asked: Asked, completion: Completion, stamp: Stamp) -> bytes:
     said = completion.message
     ours = completion.dialect == ANTHROPIC
     content = [block for part in said.parts if (block := block_of(part, ours)) is not None]
-    content += [tool_use(call, stamp, place, ours) for place, call in enumerate(said.tool_calls)]
+    content += [tool_use(call, ours) for call in said.tool_calls]
     body = message(stamp, content, usage_of(completion.usage)) | stop_of(asked, completion)
     body |= ids_of(asked, completion)
     return _encode(merged(body, completion.extra) if ours else body)
@@ -70,19 +70,9 @@ def block_of(part: Part, ours: bool = False) -> Json | None:
     return None
 
 
-def call_id(call: ToolCall, stamp: Stamp, place: int) -> str:
-    """The call's id; one without gets one from its place in this reply."""
-    return call.id or f"toolu_{stamp.id}_{place}"
-
-
-def tool_use(call: ToolCall, stamp: Stamp, place: int, ours: bool = False) -> Json:
+def tool_use(call: ToolCall, ours: bool = False) -> Json:
     """The content block of a tool call, with its extra where that was said in this API."""
-    written: Json = {
-        "type": "tool_use",
-        "id": call_id(call, stamp, place),
-        "name": call.name,
-        "input": input_of(call.arguments),
-    }
+    written: Json = {"type": "tool_use", "id": call.id, "name": call.name, "input": input_of(call.arguments)}
     return merged(written, call.extra if ours else None)
 
 

@@ -13,35 +13,17 @@ from __future__ import annotations
 from silva.models.gateway.dialects.chat.events import ChatEvents
 from silva.models.gateway.dialects.chat.reading import read
 from silva.models.gateway.dialects.chat.writing import write
-from silva.models.gateway.dialects.dialect import Asked, Stamp
 from silva.models.gateway.dialects.openai_errors import error_body
-from silva.models.model import Completion
 
 
 class Chat:
-    """The dialect of `/v1/chat/completions`."""
+    """The dialect of `/v1/chat/completions`; see `Dialect`."""
 
     name = "chat"
-
-    def decode(self, body: bytes) -> Asked:
-        """Read a request.
-
-        Raises:
-            Malformed: with the field and what is wrong with it.
-        """
-        return read(body)
-
-    def encode(self, asked: Asked, completion: Completion, stamp: Stamp) -> bytes:
-        """The whole reply as JSON."""
-        return write(asked, completion, stamp)
-
-    def events(self, asked: Asked, stamp: Stamp) -> ChatEvents:
-        """A writer for the streamed reply."""
-        return ChatEvents(asked, stamp)
-
-    def error(self, status: int, kind: str, message: str, field: str = "") -> bytes:
-        """An error body."""
-        return error_body(status, kind, message, field)
+    decode = staticmethod(read)
+    encode = staticmethod(write)
+    events = staticmethod(ChatEvents)
+    error = staticmethod(error_body)
 
 
 __all__ = ["Chat"]

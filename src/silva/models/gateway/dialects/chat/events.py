@@ -34,7 +34,6 @@ class ChatEvents:
 
     def __init__(self, asked: Asked, stamp: Stamp) -> None:
         self._asked = asked
-        self._stamp = stamp
         self._said = Said()
         head = {
             "id": PREFIX + stamp.id,
@@ -71,7 +70,7 @@ class ChatEvents:
         if calls and legacy:
             written.append(self._piece({"function_call": function_of(calls[0], ours)}))
         elif calls:
-            listed = [{"index": place, **call} for place, call in enumerate(calls_of(calls, self._stamp, ours))]
+            listed = [{"index": place, **call} for place, call in enumerate(calls_of(calls, ours))]
             written.append(self._piece({"tool_calls": listed}))
         choice: Json = {
             "index": 0,

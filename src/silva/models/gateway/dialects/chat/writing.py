@@ -1,7 +1,8 @@
 """A Completion as a Chat Completions reply.
 
 Token ids stand where vLLM puts them: `prompt_token_ids` beside the choices, `token_ids` in the choice. Logprobs carry
-no token texts ("" each), for a Completion has none; the ids say which token is meant.
+token texts and other tokens where `top_logprobs` asked for them and the backend speaks this API; else none ("" each),
+for a Completion has none, and the ids say which token is meant.
 
 What the provider said beyond that stands where it stood, where it came by this API.
 """
@@ -15,6 +16,7 @@ import msgspec
 from silva.models.carried import merged
 from silva.models.gateway.dialects.dialect import Asked, Stamp
 from silva.models.model import Completion
+from silva.models.scores import entries
 from silva.tree import Json, Message, OtherPart, Part, TextPart, ThinkingPart, ToolCall, Usage
 
 CHAT = "chat"
@@ -49,7 +51,7 @@ def write(asked: Asked, completion: Completion, stamp: Stamp) -> bytes:
         if legacy:
             message["function_call"] = function_of(said.tool_calls[0], ours)
         else:
-            message["tool_calls"] = list(calls_of(said.tool_calls, stamp, ours))
+            message["tool_calls"] = list(calls_of(said.tool_calls, ours))
     if ours and said.extra:
         message = beside(message, said)
     choice: Json = {
@@ -144,19 +146,17 @@ def function_of(call: ToolCall, ours: bool = False) -> Json:
     return merged(written, call.extra.get("function")) if ours and call.extra else written
 
 
-def calls_of(calls: Iterable[ToolCall], stamp: Stamp, ours: bool = False) -> Iterable[Json]:
-    """The tool calls; one without an id gets one from its place in this reply."""
-    for place, call in enumerate(calls):
-        written: Json = {
-            "id": call.id or f"call_{stamp.id}_{place}",
-            "type": "function",
-            "function": function_of(call),
-        }
+def calls_of(calls: Iterable[ToolCall], ours: bool = False) -> Iterable[Json]:
+    """The tool calls."""
+    for call in calls:
+        written: Json = {"id": call.id, "type": "function", "function": function_of(call)}
         yield merged(written, call.extra) if ours else written
 
 
 def logprobs_of(completion: Completion) -> msgspec.Raw | None:
     """The logprobs block, or None where there are none."""
+    if said := entries(completion):
+        return msgspec.Raw(_encode({"content": said, "refusal": None}))
     values = completion.logprobs or (completion.tokens.logprobs if completion.tokens is not None else ())
     if not values:
         return None

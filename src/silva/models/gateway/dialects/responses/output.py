@@ -15,10 +15,12 @@ from silva.models.gateway.dialects.dialect import Asked, Stamp
 from silva.models.gateway.dialects.responses.items import Action, shell_arguments
 from silva.models.gateway.dialects.responses.offered import SHELL
 from silva.models.model import Completion
+from silva.models.scores import entries
 from silva.tree import Json, ThinkingPart, ToolCall
 
 _NO_LIST: tuple[()] = ()
 
+_encode = msgspec.json.Encoder().encode
 _decode_action = msgspec.json.Decoder(Action).decode
 
 
@@ -45,6 +47,8 @@ def incomplete(completion: Completion) -> Json | None:
 
 def logprobs(asked: Asked, completion: Completion) -> msgspec.Raw | tuple[()]:
     """The logprobs of the reply where the client asked for them."""
+    if asked.wants_logprobs and (said := entries(completion)):
+        return msgspec.Raw(_encode(said))
     values = completion.logprobs or (completion.tokens.logprobs if completion.tokens is not None else ())
     return msgspec.Raw(logprob_entries(values)) if asked.wants_logprobs and values else _NO_LIST
 
@@ -86,12 +90,11 @@ def message(stamp: Stamp, place: int, part: Json | None, status: str) -> Json:
 
 def called(asked: Asked, stamp: Stamp, place: int, call: ToolCall) -> Json:
     """The item of a tool call. A shell call whose arguments are not the shell's is written as a function call."""
-    call_id = call.id or f"call_{stamp.id}_{place}"
     if call.name in asked.echo.get("custom", ()):
         return {
             "type": "custom_tool_call",
             "id": f"ctc_{stamp.id}_{place}",
-            "call_id": call_id,
+            "call_id": call.id,
             "name": call.name,
             "input": _input(call.arguments),
             "status": "completed",
@@ -100,14 +103,14 @@ def called(asked: Asked, stamp: Stamp, place: int, call: ToolCall) -> Json:
         return {
             "type": "local_shell_call",
             "id": f"lsh_{stamp.id}_{place}",
-            "call_id": call_id,
+            "call_id": call.id,
             "action": action,
             "status": "completed",
         }
     return {
         "type": "function_call",
         "id": f"fc_{stamp.id}_{place}",
-        "call_id": call_id,
+        "call_id": call.id,
         "name": call.name,
         "arguments": call.arguments,
         "status": "completed",
