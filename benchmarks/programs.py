@@ -101,6 +101,7 @@ PROGRAMS = (
         api="Messages, streamed",
         node=CLAW,
         command="{examples}/openclaw.sh {folder} anthropic-messages {prompt}",
+        replays="tells the model the random number of its session",
     ),
     Program(
         name="opencode",
@@ -268,7 +269,8 @@ def table(rows: list[dict[str, Any]]) -> str:
         replays = yes[row.get("replays")]
         if row.get("replays") is False:
             replays = f"no: {row['replay_said'].splitlines()[0][:80]}" if row.get("replay_said") else "no"
-        works = "yes" if row["works"] else f"no: {row.get('why', '').splitlines()[0][:80] if row.get('why') else ''}"
+        why = (row.get("why") or "").strip().splitlines()[-1:]
+        works = "yes" if row["works"] else "no: " + "".join(why)[:80]
         version = row["version"].replace("==", " ").replace("@", " ").strip()
         cells = (
             row["program"],
