@@ -1,4 +1,8 @@
-"""The OpenAPI document: the gateway's own routes from their typed bodies, those of the dialects from their readers."""
+"""The OpenAPI document: the gateway's own routes from their typed bodies.
+
+What OpenAI and Anthropic publish of their own APIs is not written here a second time: their routes say whose API they
+speak, where that is described, and how the gateway refuses in it.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,8 @@ from pydantic.json_schema import models_json_schema
 
 import silva
 from silva.models.gateway.admin_bodies import CloseRun, EndRollout, Nothing, OpenRollout, OpenRun, Swap
-from silva.models.gateway.dialects.anthropic import described as anthropic
 from silva.models.gateway.dialects.anthropic.errors import error_schema as anthropic_error
-from silva.models.gateway.dialects.chat import described as chat
-from silva.models.gateway.dialects.described import Described
 from silva.models.gateway.dialects.openai_errors import error_schema as openai_error
-from silva.models.gateway.dialects.responses import described as responses
 from silva.models.gateway.problem import STATUS
 from silva.tree import Json
 
@@ -49,12 +49,22 @@ _ADMIN: tuple[tuple[str, str, str, type[BaseModel] | None, int], ...] = (
     ("post", "/admin/models/{model}/swap", "Serve another policy version.", Swap, 200),
 )
 
-_SPOKEN: tuple[tuple[str, str, Callable[[], Described], Callable[[Iterable[str]], Json], bool], ...] = (
-    ("chat/completions", "OpenAI Chat Completions.", chat.described, openai_error, True),
-    ("responses", "OpenAI Responses.", responses.described, openai_error, True),
-    ("messages", "Anthropic Messages.", anthropic.described, anthropic_error, True),
-    ("messages/count_tokens", "Anthropic token counting.", anthropic.counted, anthropic_error, False),
+_OPENAI = "https://platform.openai.com/docs/api-reference"
+_ANTHROPIC = "https://docs.anthropic.com/en/api"
+
+_SPOKEN: tuple[tuple[str, str, str, tuple[str, ...], Callable[[Iterable[str]], Json]], ...] = (
+    ("chat/completions", "OpenAI Chat Completions.", f"{_OPENAI}/chat", ("messages",), openai_error),
+    ("responses", "OpenAI Responses.", f"{_OPENAI}/responses", (), openai_error),
+    ("messages", "Anthropic Messages.", f"{_ANTHROPIC}/messages", ("max_tokens", "messages"), anthropic_error),
+    (
+        "messages/count_tokens",
+        "Anthropic token counting.",
+        f"{_ANTHROPIC}/messages-count-tokens",
+        ("messages",),
+        anthropic_error,
+    ),
 )
+"""Routes of the dialects: where each is described, what a body must have, how an error looks."""
 
 _MODEL = "/r/{run}/{rollout}/v1/"
 _PROBLEMS = {
@@ -63,9 +73,8 @@ _PROBLEMS = {
 }
 """The kinds of problem by the status they are told with."""
 _BEYOND = (
-    "What the schema cannot say: a tool that is chosen is among those offered, each under a name of its own; an "
-    "integer has 64 bits and is written without a fraction; values nest at most 100 levels. Fields that are not named "
-    "are accepted."
+    "A body as the API has it. Pictures come as data, there is one choice (n), an integer has 64 bits, values nest at "
+    "most 100 levels, and fields that are not known go on to the backend."
 )
 _STREAMED: Json = {"text/event-stream": {}}
 
@@ -84,14 +93,14 @@ def document() -> bytes:
         if body is not None:
             operation["requestBody"] = _body(body)
         paths.setdefault(path, {})[method] = operation
-    for tail, summary, of_dialect, error, streams in _SPOKEN:
-        dialect = of_dialect()
-        components |= dialect.components
+    for tail, summary, published, needed, error in _SPOKEN:
         refused = {status: error(kinds) for status, kinds in _PROBLEMS.items()}
-        operation = _operation(_MODEL + tail, summary, "run", {"200": dialect.reply, **refused})
-        content = {"application/json": {"schema": dialect.request}}
+        operation = _operation(_MODEL + tail, summary, "run", {"200": _ANY, **refused})
+        asked = _ANY | {"required": list(needed)}
+        content = {"application/json": {"schema": asked}}
         operation["requestBody"] = {"required": True, "description": _BEYOND, "content": content}
-        if streams:
+        operation["externalDocs"] = {"url": published}
+        if not tail.endswith("count_tokens"):
             operation["responses"]["200"]["content"] |= _STREAMED
         paths[_MODEL + tail] = {"post": operation}
     refused = {status: {"anyOf": [openai_error(kinds), anthropic_error(kinds)]} for status, kinds in _PROBLEMS.items()}
