@@ -53,16 +53,16 @@ def test_a_backend_that_dies_mid_stream_breaks_the_stream_off_with_an_error(
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_backend_that_stalls_is_left_for_another(scripted: Any, serve: Any, route: str, stream: bool) -> None:
     stalling = scripted(faults=[{"kind": "hang", "every": 1}])
-    preferred = {"url": stalling.url, "model": "scripted", "ids": True, "weight": 1000.0}
+    first = {"url": stalling.url, "model": "scripted", "ids": True}
     health = {"breaker": 2, "open_seconds": 600}
-    gateway = serve(preferred, scripted(), route={"silence_seconds": 1.0, "retry_ratio": 1.0, "health": health})
+    gateway = serve(first, scripted(), route={"silence_seconds": 1.0, "retry_ratio": 1.0, "health": health})
     token, body = gateway.open_run(), {**ROUTES[route], "stream": stream}
-    for place in range(8):
+    for place in range(20):  # half of the rollouts, more or less, belong to either
         answer = gateway.post(f"/r/run/r{place}/v1/{route}", token, body)
         assert answer.status_code == 200 and "error" not in answer.text.replace('"error":null', ""), answer.text
     first = next(iter(gateway.gateway.route("scripted").router.fleet.states()))
     assert first.served == 2, "its breaker opened, so nobody waited for it again"
-    assert len({node.tree_id for node in gateway.nodes()}) == 8
+    assert len({node.tree_id for node in gateway.nodes()}) == 20
 
 
 @each_dialect
@@ -209,10 +209,13 @@ def test_garbage_is_told_to_the_breaker_and_another_backend_is_tried(
     scripted: Any, serve: Any, saying: Any, kind: str, stream: bool
 ) -> None:
     url = saying(lambda asked: [b'{"error":' + b"[" * 100_000])
-    preferred = {"url": url, "kind": kind, "weight": 1000.0}
-    gateway = serve(preferred, scripted(), route={"renderer": "scripted", "retry_ratio": 1.0, "health": {"breaker": 1}})
-    answer = gateway.chat(gateway.open_run(), {**ASKED, "stream": stream})
-    assert answer.status_code == 200 and "I do not" in answer.text
+    health = {"breaker": 1, "open_seconds": 600}
+    broken = {"url": url, "kind": kind}
+    gateway = serve(broken, scripted(), route={"renderer": "scripted", "retry_ratio": 1.0, "health": health})
+    token = gateway.open_run()
+    for place in range(20):  # half of the rollouts, more or less, belong to either
+        answer = gateway.chat(token, {**ASKED, "stream": stream}, rollout=f"r{place}")
+        assert answer.status_code == 200 and "I do not" in answer.text
     first = next(iter(gateway.gateway.route("scripted").router.fleet.states()))
     assert first.served == 1 and first.breaker.phase == "open"
-    assert len(gateway.nodes()) == 2
+    assert len(gateway.nodes()) == 40

@@ -87,7 +87,7 @@ class Gate:
             endpoint = Endpoint(url=backend.url, model=backend.model or "m", api_key_env="")
             async with Client(endpoint, api_key=backend.token, retry=NO_RETRY) as client:
                 reply = await client.complete(ASK)
-            lease.succeeded(0.1)
+            lease.succeeded()
             return int(reply.message.text) if reply.message.text.isdigit() else -1
 
 
@@ -246,5 +246,5 @@ async def test_the_bundled_model_comes_from_zero() -> None:
             endpoint = Endpoint(url=lease.backend.url, model=lease.backend.model, api_key_env="")
             async with Client(endpoint, api_key=lease.backend.token, retry=NO_RETRY) as client:
                 reply = await client.complete(ASK)
-            lease.succeeded(1.0)
+            lease.succeeded()
         assert reply.message.text

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from silva.models import ModelError
-from silva.models.gateway.routing.admission import LATEST, SOONEST, Admission, DrainRate, Refused
+from silva.models.gateway.routing.attempts import EARNED_MOST, FLOOR, Attempts, RetryBudget
+from silva.models.gateway.routing.backend import Backend
 from silva.models.gateway.routing.breaker import Breaker
-from silva.models.gateway.routing.limiter import WINDOW, Limiter
-from silva.models.gateway.routing.retries import EARNED_MOST, FLOOR_MOST, RetryBudget, where
+from silva.models.gateway.routing.fleet import Fleet
+from silva.models.gateway.routing.limiter import Limiter
 
 FEW = settings(max_examples=50, stateful_step_count=30, deadline=None)
 
@@ -104,12 +106,12 @@ class LimiterMachine(RuleBasedStateMachine):
             self.under_way.append((self.now, self.limiter.used(len(self.under_way) + 1)))
 
     @precondition(lambda self: self.under_way)
-    @rule(data=st.data(), fine=st.booleans(), units=st.integers(0, 50))
-    def end(self, data: st.DataObject, fine: bool, units: int) -> None:
+    @rule(data=st.data(), fine=st.booleans())
+    def end(self, data: st.DataObject, fine: bool) -> None:
         began, used = self.under_way.pop(data.draw(st.integers(0, len(self.under_way) - 1)))
         before = self.limiter.limit
         if fine:
-            self.limiter.succeeded(began, used, self.now, self.now - began, units)
+            self.limiter.succeeded(used)
             if not used:
                 assert self.limiter.limit <= before, "an idle backend teaches nothing about its bounds"
             assert self.limiter.limit <= before + 1
@@ -139,24 +141,12 @@ def test_the_limit_finds_what_a_backend_can_take() -> None:
         now += 1.0
         for began, used, index in flight:
             if index < capacity:
-                limiter.succeeded(began, used, now)
+                limiter.succeeded(used)
             else:
                 limiter.overloaded(began, now)
         seen.append(limiter.limit)
     settled = seen[100:]
     assert capacity * 0.6 <= min(settled) <= max(settled) <= capacity * 1.1
-
-
-def test_a_backend_that_gets_far_slower_per_token_is_overloaded() -> None:
-    limiter = Limiter(100, 1, 100)
-    for _ in range(WINDOW):
-        limiter.succeeded(0.0, True, 1.0, seconds=2.0, units=200)
-    for index in range(WINDOW):  # ten times the tokens in ten times the time is no slower
-        limiter.succeeded(1.0, True, 2.0, seconds=20.0, units=2000 + index)
-    assert limiter.limit == 100
-    for _ in range(WINDOW):
-        limiter.succeeded(3.0, True, 4.0, seconds=30.0, units=200)
-    assert limiter.limit == 70
 
 
 def test_retry_after_holds_a_backend_but_not_for_ever() -> None:
@@ -186,65 +176,46 @@ def test_retries_stay_within_their_budget(steps: list[tuple[bool, float]], ratio
             budget.earn()
         else:
             retries += budget.spend(now)
-    assert retries <= min(EARNED_MOST, requests * ratio) + requests * ratio + FLOOR_MOST + now
-    assert retries <= requests * ratio + FLOOR_MOST + now + 1e-6
+    assert retries <= min(EARNED_MOST, requests * ratio) + requests * ratio + FLOOR + now
+    assert retries <= requests * ratio + FLOOR + now + 1e-6
 
 
-def test_when_all_fails_retries_are_bounded_by_the_ratio() -> None:
-    budget = RetryBudget(0.2, 5)
-    retries = 0
+def fleet(*names: str) -> Fleet:
+    """Backends that are all well."""
+    made = Fleet(clock=lambda: 0.0)
+    for name in names:
+        made.add(Backend(name=name, url="http://127.0.0.1:1/v1"))
+    return made
+
+
+async def test_when_all_fails_retries_are_bounded_by_the_ratio() -> None:
+    budget, both = RetryBudget(0.2, 5), fleet("a", "b")
     for _ in range(1000):
-        budget.earn()
-        retries += sum(budget.again(error("server"), {"a"}, 1, {"a", "b"}, 0.0) is not None for _ in range(4))
-    assert 200 <= retries <= 206
+        attempts = Attempts(both, budget)
+        for name in ("a", "b"):
+            await attempts.again(error("server"), name)
+    assert 200 <= budget.made <= 206
 
 
-def test_what_is_tried_again_where() -> None:
-    for kind in ("unreachable", "timeout", "server", "garbage", "auth", "missing", "quota"):
-        assert where(error(kind, transient=True)) == where(error(kind)) == "elsewhere"
-    assert where(error("rate_limit", transient=True)) == "anywhere"
-    assert where(error("refused", transient=True)) == "anywhere"
+@pytest.mark.parametrize("kind", ["unreachable", "timeout", "server", "garbage", "auth", "missing", "quota"])
+async def test_a_backends_own_trouble_is_tried_elsewhere_alone(kind: str) -> None:
+    attempts = Attempts(fleet("a", "b"), RetryBudget(1.0, 5))
+    assert await attempts.again(error(kind), "a") and attempts.exclude == {"a"}
+    assert not await attempts.again(error(kind, transient=True), "b"), "no other is left"
+
+
+@pytest.mark.parametrize("kind", ["rate_limit", "refused"])
+async def test_what_passes_is_tried_elsewhere_and_then_again(kind: str) -> None:
+    attempts = Attempts(fleet("a", "b"), RetryBudget(1.0, 3))
+    passing = error(kind, transient=True, retry_after=0.01)
+    assert await attempts.again(passing, "a") and attempts.exclude == {"a"}
+    assert await attempts.again(passing, "b") and attempts.exclude == frozenset()
+    assert not await attempts.again(passing, "a"), "attempts are bounded"
+
+
+async def test_what_is_tried_nowhere() -> None:
     for kind in ("refused", "context_length"):
-        assert where(error(kind)) == "nowhere"
-
-
-def test_a_retry_goes_elsewhere_or_waits_or_is_none() -> None:
-    budget = RetryBudget(1.0, 3)
-    again = budget.again(error("server"), {"a"}, 1, {"a", "b"}, 0.0)
-    assert again is not None and again.exclude == {"a"} and again.wait == 0.0
-    assert budget.again(error("server"), {"a", "b"}, 2, {"a", "b"}, 0.0) is None
-    again = budget.again(error("rate_limit", True, retry_after=2.0), {"a"}, 1, {"a"}, 0.0)
-    assert again is not None and again.exclude == frozenset() and again.wait == 2.0
-    assert budget.again(error("rate_limit", True), {"a"}, 3, {"a", "b"}, 0.0) is None, "attempts are bounded"
-    assert budget.again(error("context_length"), {"a"}, 1, {"a", "b"}, 0.0) is None
-
-
-@given(rate=st.floats(0.5, 200.0), seconds=st.floats(20.0, 60.0))
-@settings(max_examples=30, deadline=None)
-def test_the_drain_rate_is_what_it_is(rate: float, seconds: float) -> None:
-    drain = DrainRate()
-    for index in range(int(rate * seconds)):
-        drain.ended(index / rate)
-    now = int(rate * seconds) / rate
-    assert 0.75 * rate <= drain.per_second(now) <= 1.25 * rate + 0.2
-    assert drain.per_second(now + 200.0) < 0.01 * rate + 1e-6
-
-
-@given(waiting=st.integers(0, 10_000), rate=st.floats(0.0, 1000.0), deadline=st.floats(0.0, 200.0), full=st.booleans())
-@settings(deadline=None)
-def test_patience_never_passes_a_deadline(waiting: int, rate: float, deadline: float, full: bool) -> None:
-    admission = Admission(wait_seconds=60.0)
-    try:
-        patience = admission.patience(full, deadline, waiting, rate, 10.0)
-    except Refused as refusal:
-        assert refusal.kind == ("deadline" if deadline <= 10.0 else "line_full")
-        assert (refusal.retry_after is None) == (refusal.kind == "deadline")
-        assert refusal.retry_after is None or SOONEST <= refusal.retry_after <= LATEST
-    else:
-        assert not full
-        assert 10.0 < patience.until <= min(deadline, 70.0)
-        assert patience.why == ("deadline" if deadline <= 70.0 else "too_long")
-
-
-def test_retry_after_is_how_long_the_line_takes() -> None:
-    assert Admission().retry_after(100, 10.0) == 10.0
+        assert not await Attempts(fleet("a", "b"), RetryBudget(1.0, 3)).again(error(kind), "a")
+    late = error("rate_limit", transient=True, retry_after=2.0)
+    assert not await Attempts(fleet("a"), RetryBudget(1.0, 3), deadline=1.0).again(late, "a")
+    assert not await Attempts(fleet("a"), RetryBudget(1.0, 3), wait_seconds=1.0).again(late, "a")

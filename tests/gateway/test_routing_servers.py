@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -50,7 +49,7 @@ class Gate:
             client = Client(endpoint, retry=NO_RETRY, random=Random(0))
             self.clients[state.backend.name] = client
             self.stack.push_async_callback(client.close)
-        await self.stack.enter_async_context(HealthChecks(self.router.fleet, self.config.health, Random(0)))
+        await self.stack.enter_async_context(HealthChecks(self.router.fleet, self.config.health))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -62,9 +61,8 @@ class Gate:
             lease = self.router.lease(session=session, run=run, exclude=attempts.exclude)
             try:
                 async with lease:
-                    began = time.monotonic()
                     completion = await self.clients[lease.backend.name].complete(ASK)
-                    lease.succeeded(time.monotonic() - began, completion.message.text, 1)
+                    lease.succeeded(completion.message.text)
                     return completion.message.text
             except ModelError as error:
                 if not await attempts.again(error, lease.backend.name):

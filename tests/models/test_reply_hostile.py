@@ -207,7 +207,7 @@ ODD = st.one_of(
 
 @each
 @either
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_an_odd_value_anywhere_is_read_or_a_failure_of_the_model(kind: str, stream: bool, data: st.DataObject) -> None:
     changed: Any = deepcopy(body(kind, stream))
@@ -234,7 +234,7 @@ WAIT = st.sampled_from(
 
 @each
 @either
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_any_bytes_under_any_status_are_read_or_a_failure_of_the_model(
     kind: str, stream: bool, data: st.DataObject

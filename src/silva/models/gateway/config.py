@@ -57,12 +57,18 @@ class StaticBackend(Section):
     url: str
     kind: Literal["chat", "anthropic", "vllm", "sglang", "silva"] = "chat"
     model: str = ""
-    weight: float = Field(default=1.0, gt=0)
     api_key_env: str = ""
     headers: dict[str, str] = Field(default_factory=dict)
     ids: bool = False
     """Ask a `chat` backend for token ids (vLLM's `return_token_ids`)."""
     max_tokens_field: str = "max_tokens"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_weight(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "weight" in given:
+            raise ValueError("weight is not there any more: take it out, requests go where least is in flight")
+        return given
 
 
 class ProcessBackends(Section):

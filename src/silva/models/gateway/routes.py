@@ -207,7 +207,7 @@ class RouteState:
     async def _swap(self, version: str, adapter: str, drain_seconds: float, note: Note) -> None:
         swapped = Swapped(version=version, adapter=adapter, earlier=self.versions.folders)
         if not adapter:
-            await self.router.swap(_nothing, version, drain_seconds=drain_seconds, when_late="abort")
+            await self.router.swap(_nothing, version, drain_seconds=drain_seconds)
             await note(swapped, f"model {self.name} serves {version} from now on, but that")
             return
         states = self.router.fleet.states()

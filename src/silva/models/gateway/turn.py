@@ -27,8 +27,8 @@ from silva.models.gateway.problem import Problem, of_model
 from silva.models.gateway.relay import Emit, Relay
 from silva.models.gateway.reserve import NO_STAKE, Stake, broken_off, stake_of, used
 from silva.models.gateway.routes import RouteState
-from silva.models.gateway.routing.admission import Refused
 from silva.models.gateway.routing.lease import Lease
+from silva.models.gateway.routing.refused import Refused
 from silva.models.gateway.runs import RunAccount
 from silva.models.gateway.session import Session
 from silva.models.gateway.upstream import Upstream
@@ -243,7 +243,7 @@ class Turn:
         told = completion.policy_version if upstream.tells else ""
         version = upstream.version or told or lease.version
         usage = completion.usage
-        lease.succeeded(took, told, usage.completion_tokens)
+        lease.succeeded(told)
         if not (usage.prompt_tokens and usage.completion_tokens):
             usage, self._estimated = used(completion, self.asked, self._size, self._before())
         return msgspec.structs.replace(

@@ -34,7 +34,6 @@ class StaticProvider:
                 url=endpoint.url,
                 kind=one.kind,
                 model=one.model,
-                weight=one.weight,
                 api_key_env=one.api_key_env,
                 headers=one.headers,
                 ids=one.ids,

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
-from zlib import crc32
 
 from silva.models.gateway.routing.breaker import Breaker
 from silva.models.gateway.routing.limiter import Limiter
@@ -29,7 +28,6 @@ class Backend:
     url: str
     kind: Kind = "chat"
     model: str = ""
-    weight: float = 1.0
     version: str = ""
     token: str = field(default="", repr=False)
     api_key_env: str = ""
@@ -52,19 +50,6 @@ class Backend:
 class BackendState:
     """What changes about a backend: is it well, is it leaving, how much is in flight, how much may be."""
 
-    __slots__ = (
-        "backend",
-        "breaker",
-        "draining",
-        "healthy",
-        "limiter",
-        "outstanding",
-        "seed",
-        "served",
-        "trouble",
-        "version",
-    )
-
     def __init__(self, backend: Backend, limiter: Limiter, breaker: Breaker, healthy: bool = True) -> None:
         self.backend = backend
         self.limiter = limiter
@@ -75,19 +60,17 @@ class BackendState:
         self.version = backend.version
         self.served = 0
         self.trouble = ""
-        # Two halves, because crc32 alone is linear: names that differ little would be neighbours everywhere.
-        name = backend.name.encode()
-        self.seed = crc32(name) << 32 | crc32(name[::-1] + b"/")
 
     def eligible(self, now: float) -> bool:
         """Whether requests may be sent here at all: well, staying, not given up, not asked to be left alone."""
-        breaker = self.breaker
-        well = self.healthy and not self.draining and (breaker.phase == "closed" or breaker.allows(now))
-        return well and now >= self.limiter.held_until
+        return self._well(now) and now >= self.limiter.held_until
 
     def is_held(self, now: float) -> bool:
         """Whether nothing but its own wish keeps requests away from here."""
-        return self.healthy and not self.draining and self.breaker.allows(now) and now < self.limiter.held_until
+        return self._well(now) and now < self.limiter.held_until
+
+    def _well(self, now: float) -> bool:
+        return self.healthy and not self.draining and self.breaker.allows(now)
 
     @property
     def free(self) -> int:

@@ -1,25 +1,28 @@
 """Choosing a backend for one request.
 
     all ─ eligible (well, staying, breaker lets pass) ─ not tried yet ─ has room ─▶ one
-                                                                      │ with session: first in rendezvous order that
-                                                                      │   is not overfull
-                                                                      └ without: least outstanding per weight
+                                                                      │ with session: the first in the session's own
+                                                                      │   order that is not overfull
+                                                                      └ without: least outstanding
 
 Specification:
 - What is chosen is eligible, not excluded and below its limit.
-- A session stays where it belongs unless that backend is *overfull*: above (1 + EXTRA) of its fair share of what is in
-  flight on eligible backends, and above `SLACK` per unit of weight (a few requests are no load, and moving loses the
-  prefix cache). Then it goes to the next in its own order, so that its overflow, too, finds a cache.
-- Where all with room are overfull the emptiest by weight is taken: a request never waits for affinity.
+- A session's order of backends (rendezvous hashing) is the same in every process; one that leaves moves only its own
+  sessions.
+- A session stays where it belongs, where its prefix is cached, unless that backend is *overfull*: above (1 + EXTRA) of
+  its fair share of what is in flight on eligible backends, and above `SLACK` (a few requests are no load). Then it goes
+  to the next in its own order.
+- Where all with room are overfull the emptiest is taken: a request never waits for affinity.
 - None means nothing can be chosen now; `Nothing` says why.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from functools import lru_cache
+from hashlib import blake2b
 from typing import Literal
 
-from silva.models.gateway.routing.affinity import rendezvous, score, session_hash
 from silva.models.gateway.routing.backend import BackendState
 
 EXTRA = 0.25
@@ -28,6 +31,12 @@ SLACK = 4
 Nothing = Literal["busy", "exhausted", "held", "absent"]
 """Why nothing can be chosen: all are at their limits; all were tried; those that are there asked to be left alone for
 a while (Retry-After); none is there."""
+
+
+@lru_cache(16384)
+def draw(session: str, backend: str) -> bytes:
+    """How much a backend wants a session: the highest is where it belongs."""
+    return blake2b(f"{session}\0{backend}".encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
 def choose(
@@ -41,30 +50,17 @@ def choose(
         session: the key of its prefix affinity; "" for none.
         exclude: names of backends already tried.
     """
-    roomy: list[BackendState] = []
-    weight, total = 0.0, 1
-    for state in states:
-        if state.eligible(now):
-            outstanding = state.outstanding
-            weight += state.backend.weight
-            total += outstanding
-            if outstanding < state.limiter.limit and (not exclude or state.backend.name not in exclude):
-                roomy.append(state)
+    eligible = [state for state in states if state.eligible(now)]
+    roomy = [state for state in eligible if state.free > 0 and state.backend.name not in exclude]
     if len(roomy) < 2:
         return roomy[0] if roomy else None
     if session:
-        share = (1.0 + EXTRA) * total / weight
-        hashed = session_hash(session)
-        home, most = roomy[0], 0.0
-        for state in roomy:
-            if (wanted := score(hashed, state)) > most:
-                home, most = state, wanted
-        if not _overfull(home, share):
-            return home
-        for state in rendezvous(session, roomy):
-            if not _overfull(state, share):
+        share = (1.0 + EXTRA) * (1 + sum(state.outstanding for state in eligible)) / len(eligible)
+        most = max(share, SLACK)
+        for state in sorted(roomy, key=lambda state: draw(session, state.backend.name), reverse=True):
+            if state.outstanding + 1 <= most:
                 return state
-    return min(roomy, key=_load)
+    return min(roomy, key=lambda state: (state.outstanding, state.served))
 
 
 def why_nothing(states: Iterable[BackendState], now: float, exclude: Collection[str] = ()) -> Nothing:
@@ -73,12 +69,3 @@ def why_nothing(states: Iterable[BackendState], now: float, exclude: Collection[
     if not eligible:
         return "held" if any(state.is_held(now) for state in states) else "absent"
     return "exhausted" if all(name in exclude for name in eligible) else "busy"
-
-
-def _overfull(state: BackendState, share: float) -> bool:
-    """Whether one more request is too many, where `share` is how many a weight of 1 should have at most."""
-    return state.outstanding + 1 > max(share, SLACK) * state.backend.weight
-
-
-def _load(state: BackendState) -> tuple[float, int]:
-    return (state.outstanding + 1) / state.backend.weight, state.served

@@ -8,6 +8,7 @@ provider ── add, remove, expect ─▶ Fleet ◀─ mark ── health check
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import Callable, Collection
@@ -17,7 +18,6 @@ from silva.models.gateway.routing.backend import Backend, BackendState
 from silva.models.gateway.routing.breaker import Breaker
 from silva.models.gateway.routing.choice import Nothing, choose, why_nothing
 from silva.models.gateway.routing.limiter import Limiter
-from silva.models.gateway.routing.quiet import Quiet
 
 Demand = Callable[[int, int, float], None]
 """Told how many requests wait, how many are in flight, and the time, whenever one finds no place; must not block."""
@@ -41,7 +41,7 @@ class Fleet:
         self.now = clock
         self.concurrency = concurrency or Concurrency()
         self.health = health or Health()
-        self.quiet = Quiet()
+        self._quiet: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._states: dict[str, BackendState] = {}
         self._expected: dict[str, int] = {}
         self._troubles: dict[str, str] = {}
@@ -108,7 +108,24 @@ class Fleet:
             return True
         state.draining = True
         self._look()
-        return await self.quiet.wait(lambda: state.outstanding == 0, seconds)
+        return await self.quiet(lambda: state.outstanding == 0, seconds)
+
+    async def quiet(self, is_quiet: Callable[[], bool], seconds: float | None = None) -> bool:
+        """Wait until `is_quiet`, which is asked whenever a request ends; False where that took more than `seconds`."""
+        entry = (is_quiet, asyncio.get_running_loop().create_future())
+        self._quiet.append(entry)
+        self.ended()
+        try:
+            await asyncio.wait([entry[1]], timeout=seconds)
+        finally:
+            self._quiet.remove(entry)
+        return entry[1].done() or is_quiet()
+
+    def ended(self) -> None:
+        """A request ended: wake those for whom it is quiet now."""
+        for is_quiet, future in self._quiet:
+            if not future.done() and is_quiet():
+                future.set_result(None)
 
     # The router asks
 

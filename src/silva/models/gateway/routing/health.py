@@ -1,6 +1,6 @@
 """Health checks: each backend is asked now and then, left out after failures in a row, taken back after one success.
 
-    every `every` seconds (jittered) ─ GET its health path ─▶ Fleet.mark(healthy, version)
+    every `every` seconds ─ GET its health path ─▶ Fleet.mark(healthy, version)
 
 Kinds that name a health path must answer 200 there. Other endpoints (`chat`, `anthropic`) are asked for `/models`,
 where any answer below 500 shows life: many do not serve that route, and a wrong key is the breaker's to notice.
@@ -9,7 +9,7 @@ where any answer below 500 shows life: many do not serve that route, and a wrong
 from __future__ import annotations
 
 import asyncio
-from random import Random
+import logging
 
 import aiohttp
 import msgspec
@@ -24,8 +24,9 @@ from silva.tree import Record
 PATHS = {"vllm": "/health", "sglang": "/health", "silva": "/healthz"}
 """Where a kind tells of its health, from the server's root."""
 
-JITTER = 0.2
 LARGEST = 65536
+
+log = logging.getLogger("silva.gateway.health")
 
 
 class Finding(Record, frozen=True, kw_only=True):
@@ -44,13 +45,9 @@ async def check(http: aiohttp.ClientSession, backend: Backend, seconds: float) -
     """Ask a backend once how it is; never raises for what is the backend's doing."""
     path = backend.health or PATHS.get(backend.kind, "")
     url = URL(backend.url).with_path(path) if path else URL(backend.url + "/models")
+    timeout = aiohttp.ClientTimeout(total=seconds)
     try:
-        async with http.get(
-            url,
-            headers=backend.authorization(),
-            timeout=aiohttp.ClientTimeout(total=seconds),
-            allow_redirects=False,
-        ) as reply:
+        async with http.get(url, headers=backend.authorization(), timeout=timeout, allow_redirects=False) as reply:
             body = await reply.content.read(LARGEST)
             status = reply.status
     except TimeoutError:
@@ -65,69 +62,50 @@ async def check(http: aiohttp.ClientSession, backend: Backend, seconds: float) -
         return Finding(healthy=True)
 
 
+def _tell(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (fault := task.exception()) is not None:
+        log.error("health is checked no more, by a fault of our own", exc_info=fault)
+
+
 class HealthChecks:
-    """Checks the backends of one fleet, one task each, as they come and go. `async with HealthChecks(fleet, health)`.
+    """Checks the backends of one fleet as they come and go. `async with HealthChecks(fleet, health)`.
 
     Args:
         fleet: whose backends.
         health: how often, how patiently.
-        random: where the jitter comes from.
     """
 
-    def __init__(self, fleet: Fleet, health: Health, random: Random | None = None) -> None:
+    def __init__(self, fleet: Fleet, health: Health) -> None:
         self._fleet = fleet
         self._health = health
-        self._random = random or Random()
-        self._tasks: dict[str, asyncio.Task[None]] = {}
-        self._supervisor: asyncio.Task[None] | None = None
-        self._http: aiohttp.ClientSession | None = None
+        self._failures: dict[str, int] = {}
+        self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> HealthChecks:
-        await self.start()
+        self._task = asyncio.create_task(self._watch(), name="silva-health")
+        self._task.add_done_callback(_tell)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.stop()
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
 
-    async def start(self) -> None:
-        """Begin to check."""
-        self._http = aiohttp.ClientSession()
-        self._supervisor = asyncio.create_task(self._supervise(), name="silva-health")
+    async def _watch(self) -> None:
+        async with aiohttp.ClientSession() as http:
+            while True:
+                backends = [state.backend for state in self._fleet.states()]
+                self._failures = {one.name: self._failures.get(one.name, 0) for one in backends}
+                await asyncio.gather(*(self._look(http, backend) for backend in backends))
+                await asyncio.sleep(self._health.every)
 
-    async def stop(self) -> None:
-        """Check no more."""
-        tasks = [*self._tasks.values(), *filter(None, (self._supervisor,))]
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self._tasks.clear()
-        if self._http is not None:
-            await self._http.close()
-
-    async def _supervise(self) -> None:
-        while True:
-            names = {state.backend.name for state in self._fleet.states()}
-            for name in names - self._tasks.keys():
-                self._tasks[name] = asyncio.create_task(self._watch(name), name=f"silva-health {name}")
-            for name in self._tasks.keys() - names:
-                self._tasks.pop(name).cancel()
-            for task in self._tasks.values():
-                if task.done():
-                    task.result()  # only a fault of our own ends one: let it be seen
-            await asyncio.sleep(min(self._health.every, 1.0))
-
-    async def _watch(self, name: str) -> None:
-        assert self._http is not None
-        failures = 0
-        await asyncio.sleep(self._random.uniform(0.0, min(self._health.every, 1.0)))
-        while (state := self._fleet.get(name)) is not None:
-            backend = state.backend
-            finding = await check(self._http, backend, self._health.timeout)
-            failures = 0 if finding.healthy else failures + 1
-            state = self._fleet.get(name)
-            if state is not None and state.backend is backend:
-                if finding.healthy:
-                    self._fleet.mark(name, True, version=finding.version)
-                elif failures >= self._health.failures:
-                    self._fleet.mark(name, False, trouble=finding.trouble)
-            await asyncio.sleep(self._health.every * self._random.uniform(1.0 - JITTER, 1.0 + JITTER))
+    async def _look(self, http: aiohttp.ClientSession, backend: Backend) -> None:
+        finding = await check(http, backend, self._health.timeout)
+        state = self._fleet.get(backend.name)
+        if state is None or state.backend is not backend:  # it went meanwhile, or another came in its place
+            return
+        self._failures[backend.name] = 0 if finding.healthy else self._failures[backend.name] + 1
+        if finding.healthy:
+            self._fleet.mark(backend.name, True, version=finding.version)
+        elif self._failures[backend.name] >= self._health.failures:
+            self._fleet.mark(backend.name, False, trouble=finding.trouble)

@@ -2,7 +2,7 @@
 
 async with router.lease(session="s1", run="r1", deadline=now + 60) as lease:
     …ask lease.backend…
-    lease.succeeded(seconds, version)      or lease.failed(error); saying nothing (a cancelled request) is neutral
+    lease.succeeded(version)      or lease.failed(error); saying nothing (a cancelled request) is neutral
 """
 
 from __future__ import annotations
@@ -10,64 +10,27 @@ from __future__ import annotations
 import math
 from asyncio import Future
 from collections.abc import Collection
-from types import TracebackType
 from typing import Protocol
 
 from silva.models.errors import ModelError
-from silva.models.gateway.routing.admission import Why
+from silva.models.gateway.routing.attempts import FAULTS
 from silva.models.gateway.routing.backend import Backend, BackendState
-from silva.models.gateway.routing.retries import FAULTS
-
-_OVERLOAD = frozenset({"rate_limit", "timeout"})
 
 
 class Leasing(Protocol):
-    """What a lease needs of its router."""
+    """What a lease needs of its router: a place, at once or in its turn; to give it back; the time; and somebody to
+    tell which version a reply came from."""
 
-    def grant_now(self, lease: Lease) -> bool:
-        """Give it a place if there is one."""
-        ...
-
-    async def wait(self, lease: Lease) -> None:
-        """Wait in line until it has one."""
-        ...
-
-    def release(self, lease: Lease) -> None:
-        """Its place is free again."""
-        ...
-
-    def now(self) -> float:
-        """The router's time."""
-        ...
-
-    def learn(self, lease: Lease, version: str) -> None:
-        """A reply told which version served it."""
-        ...
+    def grant_now(self, lease: Lease) -> bool: ...
+    async def wait(self, lease: Lease) -> None: ...
+    def release(self, lease: Lease) -> None: ...
+    def now(self) -> float: ...
+    def learn(self, lease: Lease, version: str) -> None: ...
 
 
 class Lease:
     """See the module. After entering, `backend` is where to ask and `version` the policy version to expect (or to ask
     for, where backends hold several)."""
-
-    __slots__ = (
-        "_router",
-        "_ticket",
-        "_told",
-        "_used",
-        "began",
-        "deadline",
-        "exclude",
-        "future",
-        "held",
-        "place",
-        "run",
-        "session",
-        "share",
-        "state",
-        "until",
-        "version",
-        "why",
-    )
 
     def __init__(
         self, router: Leasing, session: str, run: str, share: float, deadline: float, exclude: Collection[str]
@@ -82,10 +45,10 @@ class Lease:
         self.version = ""
         self.began = math.inf
         self.future: Future[None] | None = None
+        """Done once it has its place, or is refused one; None where it does not wait."""
         self.place = 0
-        self.held = False
         self.until = deadline
-        self.why: Why = "deadline"
+        self.held = False
         self._ticket = 0
         self._used = False
         self._told = False
@@ -102,9 +65,7 @@ class Lease:
             await self._router.wait(self)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, ModelError) and not self._told:
             self.failed(error)
         self.end()
@@ -124,24 +85,15 @@ class Lease:
         """The router gave this lease a place on that backend."""
         state.outstanding += 1
         state.served += 1
-        self.state = state
-        self.held = True
-        self.began = now
-        self.version = version
+        self.state, self.held, self.began, self.version = state, True, now, version
         self._ticket = state.breaker.begin(now)
         self._used = state.limiter.used(state.outstanding)
 
-    def succeeded(self, seconds: float, version: str = "", units: int = 0) -> None:
-        """The backend answered.
-
-        Args:
-            seconds: how long it took.
-            version: the policy version it said it served, "" if it said none.
-            units: how much work that was (output tokens), so that slowness can be judged; 0 where it is not known.
-        """
+    def succeeded(self, version: str = "") -> None:
+        """The backend answered; `version` is the policy version it said it served, "" if it said none."""
         state = self._telling()
         state.breaker.succeeded(self._ticket)
-        state.limiter.succeeded(self.began, self._used, self._router.now(), seconds, units)
+        state.limiter.succeeded(self._used)
         if version:
             self._router.learn(self, version)
 
@@ -149,7 +101,7 @@ class Lease:
         """The backend failed. A deadline of the client's own, or its going away, is no failure: say nothing then."""
         state = self._telling()
         now = self._router.now()
-        if error.kind in _OVERLOAD or (error.kind == "server" and error.transient):
+        if error.kind in ("rate_limit", "timeout") or (error.kind == "server" and error.transient):
             state.limiter.overloaded(self.began, now, error.retry_after)
         if error.kind in FAULTS:
             state.trouble = str(error)

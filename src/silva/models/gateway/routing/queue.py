@@ -4,7 +4,8 @@
                   │                 └── only where it was tried already ─▶ stuck: first when another has room
                   └── too long, its deadline, no backend for too long, all held or tried ─▶ Refused
 
-One timer for all: at the earliest bound, or when a breaker or a Retry-After may let somebody pass again.
+A request waits until its own deadline or for `wait_seconds`, whichever comes first. One timer looks again when a
+breaker or a Retry-After may let somebody pass.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from heapq import heapify, heappop, heappush
 
-from silva.models.gateway.routing.admission import Admission, DrainRate, Refused
 from silva.models.gateway.routing.backend import BackendState
-from silva.models.gateway.routing.fairness import Line
 from silva.models.gateway.routing.fleet import Fleet
 from silva.models.gateway.routing.lease import Lease
+from silva.models.gateway.routing.line import Line
+from silva.models.gateway.routing.refused import Refused
 
 Give = Callable[[Lease, BackendState, float], None]
 
@@ -29,9 +29,9 @@ class Queue:
     Args:
         name: the route's, for messages.
         fleet: its backends.
-        admission: the bounds in time.
         bound: how many may wait.
-        rate: how fast requests end.
+        wait_seconds: how long one may.
+        absent_seconds: how long requests wait for a first backend to come (back) before all are refused.
         give: gives a lease its place.
         admits: whether places are given now.
     """
@@ -40,22 +40,21 @@ class Queue:
         self,
         name: str,
         fleet: Fleet,
-        admission: Admission,
         bound: int,
-        rate: DrainRate,
+        wait_seconds: float,
+        absent_seconds: float,
         give: Give,
         admits: Callable[[], bool],
     ) -> None:
         self.refused: dict[str, int] = {}
         self._name = name
         self._fleet = fleet
-        self._admission = admission
-        self._rate = rate
+        self._wait_seconds = wait_seconds
+        self._absent_seconds = absent_seconds
         self._give = give
         self._admits = admits
         self._line: Line[Lease] = Line(bound)
         self._stuck: dict[int, Lease] = {}
-        self._bounds: list[tuple[float, int, Lease]] = []
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
         self._closed = False
@@ -71,21 +70,26 @@ class Queue:
             Refused: it gets none, and why.
         """
         now = self._fleet.now()
-        refusal = self._hopeless(lease, now)
+        lease.until = min(lease.deadline, now + self._wait_seconds)
+        refusal = self._late(lease) if now >= lease.deadline else self._hopeless(lease, now)
+        if refusal is None and self._line.full:
+            refusal = Refused("line_full", f"{len(self)} requests wait already, which is as many as may")
         if refusal is not None:
             raise self._counted(refusal)
-        try:
-            rate = self._rate.per_second(now)
-            patience = self._admission.patience(self._line.full, lease.deadline, len(self), rate, now)
-        except Refused as refusal:
-            raise self._counted(refusal) from None
         lease.future = future = asyncio.get_running_loop().create_future()
-        lease.until, lease.why = patience.until, patience.why
         lease.place = self._line.push(lease.run, lease, lease.share)
-        self._bound(lease)
         self.look()
         try:
-            await future
+            while not future.done():
+                left = lease.until - self._fleet.now()
+                if left > 0:
+                    await asyncio.wait([future], timeout=None if left == math.inf else left)
+                elif lease.until < lease.deadline and (not self._admits() or self._fleet.expected):
+                    # Waiting for a change of version or a first backend is nobody's crowd: the bound starts anew.
+                    lease.until = min(lease.deadline, self._fleet.now() + self._wait_seconds)
+                else:
+                    self._refuse(lease, self._late(lease))
+            future.result()
         except asyncio.CancelledError:
             if future.done() and not future.cancelled():
                 future.exception()  # seen, so that the loop does not complain of it
@@ -108,15 +112,15 @@ class Queue:
                 if lease is not None:
                     self._stuck[lease.place] = lease
                     self._place(lease, now)
-            if self:
-                self._refuse_hopeless(now)
+            for lease in [*self._stuck.values()] if self._fleet.why_nothing(now) == "busy" else self._all():
+                self._refuse(lease, self._hopeless(lease, now))
         self._set_timer(now)
 
     def close(self) -> None:
         """Refuse whoever waits, and whoever comes."""
         self._closed = True
         for lease in self._all():
-            self._refuse(lease, self._going())
+            self._refuse(lease, self._hopeless(lease, 0.0))
         self._set_timer(self._fleet.now())
 
     def _place(self, lease: Lease, now: float) -> None:
@@ -130,74 +134,32 @@ class Queue:
         if future is not None and not future.done():
             future.set_result(None)
 
+    def _late(self, lease: Lease) -> Refused:
+        if lease.until >= lease.deadline:
+            return Refused("deadline", "the request's deadline passed before a backend was free; give it more time")
+        return Refused("too_long", f"no backend was free within {self._wait_seconds:g} s, {len(self)} requests wait")
+
     def _hopeless(self, lease: Lease, now: float) -> Refused | None:
         """Why a lease need not wait, or None where it may."""
         if self._closed:
-            return self._going()
-        if not self._admits():
+            return Refused("closed", f"model {self._name} is going away")
+        if not self._admits() or self._fleet.expected:
             return None
         why = self._fleet.why_nothing(now, lease.exclude)
-        if why == "exhausted" and not self._fleet.expected:
-            return Refused("exhausted", f"every backend of model {self._name} that is up was tried")
-        return self._absence(now) if why == "absent" else None
-
-    def _absence(self, now: float) -> Refused | None:
-        """The refusal where no backend has been there for too long."""
-        since = self._fleet.absent_since
-        if since is None or now < since + self._admission.absent_seconds:
-            return None
-        told = self._fleet.trouble()
-        seconds = min(max(self._fleet.returns(now) - now, 1.0), self._fleet.health.every)
-        return Refused("absent", f"no backend of model {self._name} is up" + (f" ({told})" if told else ""), seconds)
-
-    def _refuse_held(self, now: float) -> None:
-        """Those who may not wait until a backend lets itself be asked again are told at once when that is."""
         again = self._fleet.returns(now)
-        if self._fleet.expected or again == math.inf:
-            return
-        while self._bounds and (self._bounds[0][2].future is None or self._bounds[0][0] < again):
-            _, _, lease = heappop(self._bounds)
-            if lease.future is not None:
-                what = f"the backends of model {self._name} asked to be left alone"
-                seconds = again - now
-                self._refuse(lease, Refused("held", f"{what}; come again in {math.ceil(seconds)} s", seconds))
-
-    def _refuse_hopeless(self, now: float) -> None:
-        why = self._fleet.why_nothing(now)
-        if why == "held":
-            self._refuse_held(now)
-            return
-        if why == "absent":
-            if self._absence(now) is not None:
-                for lease in self._all():
-                    self._refuse(lease, self._absence(now))
-            return
-        for lease in [*self._stuck.values()]:
-            self._refuse(lease, self._hopeless(lease, now))
-
-    def _expire(self) -> None:
-        """The timer: some have waited as long as they may."""
-        self._timer, self._timer_at = None, math.inf
-        now = self._fleet.now()
-        while self._bounds and (self._bounds[0][2].future is None or self._bounds[0][0] <= now):
-            _, _, lease = heappop(self._bounds)
-            if lease.future is None:
-                continue
-            if lease.why == "too_long" and (not self._admits() or self._fleet.expected):
-                # Waiting for a change of version or a first backend is nobody's crowd: the bound starts anew.
-                rest = self._admission.patience(False, lease.deadline, 0, 0.0, now)
-                lease.until, lease.why = rest.until, rest.why
-                self._bound(lease)
-            else:
-                self._refuse(lease, self._admission.refusal(lease.why, len(self), self._rate.per_second(now)))
-        self.look()
-
-    def _bound(self, lease: Lease) -> None:
-        if len(self._bounds) > 2 * len(self) + 64:  # most of them have left
-            self._bounds = [entry for entry in self._bounds if entry[2].future is not None]
-            heapify(self._bounds)
-        if lease.until < math.inf:
-            heappush(self._bounds, (lease.until, lease.place, lease))
+        if why == "exhausted":
+            return Refused("exhausted", f"every backend of model {self._name} that is up was tried")
+        if why == "held" and lease.until < again < math.inf:
+            what = f"the backends of model {self._name} asked to be left alone; come again in"
+            return Refused("held", f"{what} {math.ceil(again - now)} s", again - now)
+        since = self._fleet.absent_since
+        if why == "absent" and since is not None and now >= since + self._absent_seconds:
+            told = self._fleet.trouble()
+            seconds = min(max(again - now, 1.0), self._fleet.health.every)
+            return Refused(
+                "absent", f"no backend of model {self._name} is up" + (f" ({told})" if told else ""), seconds
+            )
+        return None
 
     def _refuse(self, lease: Lease, refusal: Refused | None) -> None:
         if refusal is None:
@@ -219,17 +181,11 @@ class Queue:
         self.refused[refusal.kind] = self.refused.get(refusal.kind, 0) + 1
         return refusal
 
-    def _going(self) -> Refused:
-        return Refused("closed", f"model {self._name} is going away")
-
     def _set_timer(self, now: float) -> None:
         at = math.inf
-        if self:
-            at = self._bounds[0][0] if self._bounds else math.inf
-            if self._admits():
-                at = min(at, self._fleet.returns(now))
-                if (since := self._fleet.absent_since) is not None:
-                    at = min(at, since + self._admission.absent_seconds)
+        if self and self._admits():
+            since = self._fleet.absent_since
+            at = min(self._fleet.returns(now), math.inf if since is None else since + self._absent_seconds)
         if at == self._timer_at:
             return
         if self._timer is not None:
@@ -237,4 +193,8 @@ class Queue:
             self._timer = None
         self._timer_at = at
         if at < math.inf:
-            self._timer = asyncio.get_running_loop().call_later(max(at - now, 0.001), self._expire)
+            self._timer = asyncio.get_running_loop().call_later(max(at - now, 0.001), self._again)
+
+    def _again(self) -> None:
+        self._timer, self._timer_at = None, math.inf
+        self.look()

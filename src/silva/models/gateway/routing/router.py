@@ -4,10 +4,11 @@
        └ none free ─▶ Queue (fair, bounded) ─ a place ends, a backend comes, a pause ends ─▶ backend
                           └ too long, no backend, deadline ─▶ Refused
 
-    swap: pause ─ drain ─ action ─ resume (Rollover)
+    swap: serving ─▶ draining ─ nothing in flight ─▶ swapping ─ action ─▶ serving (new version)
+             └ took too long, or failed ─▶ serving (old version, `error` says why)
 
-The rules are pure and elsewhere (choice, fairness, admission, breaker, limiter, rollover, retries). Everything runs in
-one event loop.
+While a swap is under way, or the route is paused, requests wait; none is refused for it, and no reply mixes versions.
+The rules are elsewhere (choice, line, breaker, limiter, attempts). Everything runs in one event loop.
 """
 
 from __future__ import annotations
@@ -17,21 +18,19 @@ import time
 from collections.abc import Awaitable, Callable, Collection
 from typing import Literal
 
-from silva.errors import UnreachableError
+from silva.errors import UnreachableError, UsageError
 from silva.models.gateway.config import Limits, Route
-from silva.models.gateway.routing.admission import Admission, DrainRate
-from silva.models.gateway.routing.attempts import Attempts
+from silva.models.gateway.routing.attempts import Attempts, RetryBudget
 from silva.models.gateway.routing.backend import BackendState
 from silva.models.gateway.routing.fleet import Fleet
 from silva.models.gateway.routing.lease import Lease
 from silva.models.gateway.routing.queue import Queue
-from silva.models.gateway.routing.retries import RetryBudget
-from silva.models.gateway.routing.rollover import Rollover
 from silva.models.gateway.routing.snapshot import RouteSnapshot, backend_snapshot
 
 
 class Router:
-    """See the module. `fleet` is where providers and health checks tell of backends.
+    """See the module. `fleet` is where providers and health checks tell of backends, `version` the policy version
+    requests get now, where backends tell none.
 
     Args:
         name: the route's, for messages.
@@ -46,23 +45,23 @@ class Router:
         limits = limits or Limits()
         self.name = name
         self.now = clock
+        self.version = route.version
+        self.in_flight = 0
+        """How many requests have a place."""
         self.fleet = Fleet(route.concurrency, route.health, clock)
-        self.retries = RetryBudget(route.retry_ratio, route.attempts)
+        self._retries = RetryBudget(route.retry_ratio, route.attempts)
         self._wait_seconds = limits.wait_seconds
-        self._rollover = Rollover(route.version)
+        self._stage: Literal["serving", "draining", "swapping"] = "serving"
+        self._target = ""
+        self._paused = False
+        self._error = ""
         self._changed = -math.inf
-        self._rate = DrainRate()
-        self._in_flight = 0
         self._granted = 0
         self._closed = False
-        admission = Admission(
-            wait_seconds=limits.wait_seconds, absent_seconds=route.health.every + route.health.open_seconds
-        )
+        absent_seconds = route.health.every + route.health.open_seconds
         self._queue = Queue(
-            name, self.fleet, admission, limits.waiting, self._rate, self._give, lambda: self._rollover.admits
+            name, self.fleet, limits.waiting, limits.wait_seconds, absent_seconds, self._give, self._admits
         )
-
-    # Requests
 
     def lease(
         self,
@@ -89,14 +88,12 @@ class Router:
 
     def attempts(self, deadline: float = math.inf) -> Attempts:
         """Counts one request's attempts; see there."""
-        return Attempts(self.fleet, self.retries, deadline, self._wait_seconds)
+        return Attempts(self.fleet, self._retries, deadline, self._wait_seconds)
 
     def grant_now(self, lease: Lease) -> bool:
         """Give it a place if one is free and nobody waits for it."""
-        if len(self._queue) or not self._rollover.admits or self._closed:
-            return False
         now = self.now()
-        if now >= lease.deadline:
+        if len(self._queue) or not self._admits() or self._closed or now >= lease.deadline:
             return False
         state = self.fleet.choose(now, lease.session, lease.exclude)
         if state is None:
@@ -110,55 +107,43 @@ class Router:
         Raises:
             Refused: there is none, and why.
         """
-        self.fleet.demand(self.waiting + 1, self._in_flight, self.now())
+        self.fleet.demand(self.waiting + 1, self.in_flight, self.now())
         await self._queue.wait(lease)
 
     def release(self, lease: Lease) -> None:
         """A place is free: it goes to whoever is next."""
-        self._in_flight -= 1
-        self._rate.ended(self.now())
-        if self.fleet.quiet:
-            self.fleet.quiet.look()
-        if len(self._queue):
-            self._queue.look()
+        self.in_flight -= 1
+        self.fleet.ended()
+        self._queue.look()
 
     def learn(self, lease: Lease, version: str) -> None:
         """A reply told its version; one that began before the last change says nothing about now."""
         if lease.state is not None and lease.began >= self._changed:
             lease.state.version = version
 
+    def _admits(self) -> bool:
+        return self._stage == "serving" and not self._paused
+
     def _give(self, lease: Lease, state: BackendState, now: float) -> None:
-        self._in_flight += 1
+        self.in_flight += 1
         self._granted += 1
-        lease.given(state, now, state.version or self._rollover.version)
-
-    # Versions
-
-    @property
-    def version(self) -> str:
-        """The policy version requests get now, where backends tell none."""
-        return self._rollover.version
+        lease.given(state, now, state.version or self.version)
 
     def pause(self) -> None:
         """From now on requests wait; what is in flight goes on."""
-        self._rollover.paused = True
+        self._paused = True
 
     def resume(self) -> None:
         """Requests are served again."""
-        self._rollover.paused = False
+        self._paused = False
         self._queue.look()
 
     async def drain(self, seconds: float | None = None) -> bool:
         """Wait until nothing is in flight; False where that took too long. Without `pause` that may be never."""
-        return await self._quiet(seconds)
+        return await self.fleet.quiet(lambda: self.in_flight == 0, seconds)
 
     async def swap(
-        self,
-        action: Callable[[], Awaitable[object]],
-        version: str,
-        *,
-        drain_seconds: float | None = None,
-        when_late: Literal["wait", "abort"] = "wait",
+        self, action: Callable[[], Awaitable[object]], version: str, *, drain_seconds: float | None = None
     ) -> None:
         """Pause, drain, run `action`, resume with the new version; requests wait meanwhile, none fails.
 
@@ -169,73 +154,67 @@ class Router:
         Args:
             action: makes the backends serve the new version.
             version: its name.
-            drain_seconds: how long what is in flight may take to end; None: as long as it takes.
-            when_late: what happens then: `wait` on, or `abort` the change.
+            drain_seconds: how long what is in flight may take to end; after that the swap is given up. None: as long as
+                it takes.
 
         Raises:
             UsageError: another change is under way.
-            UnreachableError: the drain was aborted.
+            UnreachableError: what is in flight took too long.
         """
-        change = self._rollover
-        change.begin(version, self.now(), drain_seconds, when_late)
+        self._must_serve()
+        self._stage, self._target, self._error = "draining", version, ""
         try:
-            while (step := change.step(self._in_flight, self.now())) != "swap":
-                if step == "abort":
-                    raise UnreachableError(f"model {self.name} keeps version {self.version!r}: {change.error}")
-                late = change.late_at
-                await self._quiet(None if late is None else max(late - self.now(), 0.0))
+            if not await self.drain(drain_seconds):
+                late = f"{self.in_flight} requests were still in flight after {drain_seconds:g} s"
+                raise UnreachableError(f"model {self.name} keeps version {self.version!r}: {late}")
+            self._stage = "swapping"
             await action()
+            self._serves(version)
         except BaseException as fault:
-            change.failed(change.error or str(fault) or type(fault).__name__)
+            self._error = str(fault) or type(fault).__name__
             raise
-        else:
-            change.swapped()
-            self._versions_changed()
         finally:
+            self._stage = "serving"
             self._queue.look()
 
     def switch(self, version: str) -> None:
-        """Make another version the default at once, where backends hold several.
+        """Make another version the default at once, where backends hold several: requests keep the version they were
+        given, later ones get the new one.
 
         Raises:
             UsageError: another change is under way.
         """
-        self._rollover.switch(version)
-        self._versions_changed()
+        self._must_serve()
+        self._error = ""
+        self._serves(version)
 
-    async def _quiet(self, seconds: float | None) -> bool:
-        return await self.fleet.quiet.wait(lambda: self._in_flight == 0, seconds)
+    def _must_serve(self) -> None:
+        if self._stage != "serving":
+            raise UsageError(f"the route is {self._stage} for version {self._target!r} already: wait for that to end")
 
-    def _versions_changed(self) -> None:
+    def _serves(self, version: str) -> None:
+        self.version = version
         self._changed = self.now()
         self.fleet.forget_versions()
-
-    # The whole
 
     @property
     def waiting(self) -> int:
         """How many requests wait."""
         return len(self._queue)
 
-    @property
-    def in_flight(self) -> int:
-        """How many requests have a place."""
-        return self._in_flight
-
     def snapshot(self) -> RouteSnapshot:
         """The route as it is."""
         return RouteSnapshot(
             name=self.name,
-            stage=self._rollover.stage,
-            paused=self._rollover.paused,
+            stage=self._stage,
+            paused=self._paused,
             version=self.version,
-            error=self._rollover.error,
+            error=self._error,
             waiting=self.waiting,
-            in_flight=self._in_flight,
+            in_flight=self.in_flight,
             granted=self._granted,
-            rate=self._rate.per_second(self.now()),
             expected=self.fleet.expected,
-            retried=self.retries.made,
+            retried=self._retries.made,
             refused=dict(self._queue.refused),
             backends=tuple(backend_snapshot(state) for state in self.fleet.states()),
         )

@@ -26,7 +26,7 @@ class BackendSnapshot(Record, frozen=True, kw_only=True):
 
 
 class RouteSnapshot(Record, frozen=True, kw_only=True):
-    """One route: `stage` is its rollover's, `error` why the last one failed, `rate` requests ended per second lately,
+    """One route: `stage` is its rollover's, `error` why the last one failed,
     `expected` how many backends are on their way, `retried` how many attempts were second ones or later, `refused`
     counts by kind."""
 
@@ -38,7 +38,6 @@ class RouteSnapshot(Record, frozen=True, kw_only=True):
     waiting: int
     in_flight: int
     granted: int
-    rate: float
     expected: int
     retried: int = 0
     refused: dict[str, int] = msgspec.field(default_factory=dict[str, int])
