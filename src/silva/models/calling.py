@@ -1,6 +1,9 @@
-"""What every client of a model server shares: its key and headers, the aiohttp session, patience, and what errors mean.
+"""What every client of a model server shares: its key and headers, the way to it, patience, and what errors mean.
 
-fault ─▶ network ─▶ ModelError ─▶ pause: wait and try again, or raise
+    ask     body ─▶ POST ─▶ read(bytes) ─▶ value             what goes wrong ─▶ ModelError ─▶ pause: again, or raise
+    listen  body ─▶ POST ─▶ events ─▶ absorb ─▶ value, …     tried again only while nothing was handed on
+
+The request's deadline stands over all tries. Plain HTTP goes by `silva.models.plain`, TLS and proxies by aiohttp.
 """
 
 from __future__ import annotations
@@ -8,7 +11,9 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from collections.abc import AsyncIterator, Callable
 from random import Random
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 from urllib.request import getproxies, proxy_bypass
 
@@ -18,12 +23,36 @@ from yarl import URL
 from silva.models.endpoint import Endpoint
 from silva.models.errors import ModelError
 from silva.models.failure import Failures
-from silva.models.plain import BrokenError, NotHttpError
+from silva.models.plain import BrokenError, NotHttpError, Plain, Response
 from silva.models.retry import Retry
-from silva.models.sizes import TooLargeError
+from silva.models.sizes import MOST_STREAM, Readable, TooLargeError, whole
+from silva.models.stream import events, taken
 
 SESSION_HEADER = "X-Session-ID"
 """Names the trajectory a call belongs to: routers use it for affinity, the scripted server for its rules."""
+
+Value = TypeVar("Value")
+
+
+class Timing:
+    """How one call went: `attempts` made, `seconds` of the last, `waited` over all."""
+
+    def __init__(self) -> None:
+        self.attempts = 0
+        self.seconds = 0.0
+        self.waited = 0.0
+
+
+class Heard(Protocol):
+    """What a streamed reply has said so far: `finished` once it is whole, `ended` once the stream said so itself."""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the reply is whole."""
+        ...
+
+    ended: bool
+    last_event: bytes
 
 
 class Caller:
@@ -56,12 +85,132 @@ class Caller:
         if key:
             self._headers["Authorization"] = f"Bearer {key}"
         self._http: aiohttp.ClientSession | None = None
+        self._plain: dict[URL, Plain] = {}
 
     async def close(self) -> None:
         """Close the connections."""
         if self._http is not None:
             await self._http.close()
             self._http = None
+        for plain in self._plain.values():
+            plain.close()
+
+    async def ask(
+        self,
+        url: URL,
+        body: bytes,
+        headers: dict[str, str],
+        read: Callable[[bytes], Value],
+        *,
+        deadline: float,
+        timing: Timing,
+    ) -> Value:
+        """Send a body and read the reply.
+
+        Raises:
+            ModelError: no reply could be had; see its kind.
+        """
+        started = time.perf_counter()
+        while True:
+            timing.attempts += 1
+            began = time.perf_counter()
+            bound = self._bound(deadline - (began - started))
+            try:
+                async with asyncio.timeout(bound):
+                    response = await self._post(url, body, headers)
+                    try:
+                        data = await whole(response.content)
+                    finally:
+                        response.close()
+                if response.status != 200:
+                    raise self.failures.of_status(response.status, response.headers, data)
+                timing.seconds, timing.waited = time.perf_counter() - began, time.perf_counter() - started
+                return read(data)
+            except (aiohttp.ClientError, OSError) as fault:  # TimeoutError is an OSError
+                error = self._network(fault, bound)
+                error.__cause__ = fault
+            except ModelError as failure:
+                error = failure
+            await self._pause(timing.attempts, error, deadline, started)
+
+    async def listen(
+        self,
+        url: URL,
+        body: bytes,
+        headers: dict[str, str],
+        begin: Callable[[], Heard],
+        *,
+        deadline: float,
+        timing: Timing,
+        most: float = MOST_STREAM,
+        overheard: Callable[[list[bytes]], None] | None = None,
+    ) -> AsyncIterator[list[Any]]:
+        """Send a body and read a stream of events: what they add, that which came together in one list. `begin` makes
+        for each attempt what its events are absorbed by; `most` bounds the bytes of the stream; `overheard` is given
+        the events as they came.
+
+        Raises:
+            ModelError: no reply could be had, or it broke off half-way.
+        """
+        started = time.perf_counter()
+        while True:
+            timing.attempts += 1
+            began = time.perf_counter()
+            bound = self._bound(deadline - (began - started))
+            handed_on = False
+            heard = begin()
+            response: aiohttp.ClientResponse | Response | None = None
+            try:
+                stop_at = asyncio.get_running_loop().time() + bound
+                async with asyncio.timeout_at(stop_at):
+                    response = await self._post(url, body, headers)
+                    if response.status != 200:
+                        raise self.failures.of_status(response.status, response.headers, await whole(response.content))
+                async for found in events(response.content, stop_at, most):
+                    if overheard is not None:
+                        overheard(found)
+                    values, broken = taken(
+                        found, lambda event, to=heard: None if to.ended else self._absorbed(to, event)
+                    )
+                    if values:
+                        handed_on = True
+                        yield values
+                    if broken is not None:
+                        raise broken
+                    if heard.ended:
+                        break
+                if not heard.finished:
+                    raise self.failures.garbage("the stream broke off", heard.last_event, transient=True)
+                if heard.ended:
+                    await _read_to_its_end(response.content)
+                timing.seconds, timing.waited = time.perf_counter() - began, time.perf_counter() - started
+                return
+            except (aiohttp.ClientError, OSError) as fault:
+                error = self._network(fault, bound)
+                error.__cause__ = fault
+            except ModelError as failure:
+                error = failure
+            finally:
+                if response is not None:
+                    response.release() if heard.ended else response.close()
+            if handed_on:
+                raise error
+            await self._pause(timing.attempts, error, deadline, started)
+
+    def _absorbed(self, heard: Any, event: bytes) -> Any:
+        """What an event adds, if anything.
+
+        Raises:
+            ModelError: it is not understood.
+        """
+        raise NotImplementedError
+
+    async def _post(self, url: URL, body: bytes, headers: dict[str, str]) -> aiohttp.ClientResponse | Response:
+        if url.scheme == "http" and (url in self._plain or proxy_of(url) is None):
+            if url not in self._plain:
+                self._plain[url] = Plain(url)
+            return await self._plain[url].post(body, headers)
+        return await self._session().post(url, data=body, headers=headers, allow_redirects=False)
 
     def _session(self) -> aiohttp.ClientSession:
         if self._http is None:
@@ -115,6 +264,16 @@ class Caller:
             raise error
         text = f"{error} (after {tried} attempts)"
         raise ModelError(error.kind, text, transient=error.transient, retry_after=error.retry_after) from error
+
+
+async def _read_to_its_end(content: Readable) -> None:
+    """Read what follows the end mark of a stream (its last, empty chunk), so that the connection can be used again."""
+    try:
+        async with asyncio.timeout(1.0):
+            while await content.readany():
+                pass
+    except (aiohttp.ClientError, OSError):  # TimeoutError is one; the connection is then given up
+        return
 
 
 def proxy_of(url: URL) -> str | None:

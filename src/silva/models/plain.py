@@ -18,7 +18,7 @@ import httptools
 from multidict import CIMultiDict
 from yarl import URL
 
-from silva.models.sizes import MOST_HEAD, MOST_REPLY, TooLargeError
+from silva.models.sizes import MOST_HEAD, TooLargeError
 
 MOST_BUFFERED = 1 << 20
 """Bytes of a streamed answer that may wait to be read; then the sender is held back."""
@@ -36,7 +36,7 @@ class NotHttpError(OSError):
 
 
 class Response:
-    """An answer whose headers have come. Read it by `read` whole, or by `readany` as it comes."""
+    """An answer whose headers have come. Read its `content` by `readany`, as it comes."""
 
     __slots__ = ("_chunks", "_connection", "_failure", "_size", "_waiter", "headers", "status", "whole")
 
@@ -50,19 +50,10 @@ class Response:
         self._waiter: asyncio.Future[None] | None = None
         self._failure: BaseException | None = None
 
-    async def read(self) -> bytes:
-        """The body, whole.
-
-        Raises:
-            BrokenError, NotHttpError: it did not come to its end.
-            TooLargeError: it is larger than `MOST_REPLY`.
-        """
-        self._connection.resume()  # much may have come before anybody read
-        while not self.whole and self._size <= MOST_REPLY:
-            await self._more()
-        if self._size > MOST_REPLY:
-            raise TooLargeError("the reply", MOST_REPLY)
-        return b"".join(self._chunks)
+    @property
+    def content(self) -> Response:
+        """What is read, as aiohttp's answers have it."""
+        return self
 
     async def readany(self) -> bytes:
         """What has come since, at least a byte; b"" at the end.
@@ -85,6 +76,8 @@ class Response:
         """Done with it; an answer that has not come to its end costs its connection."""
         self._connection.done(self)
         self._failure = None  # it knows who was told of it: each would keep the other
+
+    release = close
 
     async def _more(self) -> None:
         if self._failure is not None:

@@ -1,20 +1,27 @@
 """What backends of token ids share: a reply is gathered, whole or piece by piece, and judged once it is all there.
 
-draw ─▶ body ─▶ Transport ─▶ Gathering.take … ─▶ Gathering.sampled
+draw ─▶ body ─▶ Caller ─▶ Gathering.take … ─▶ Gathering.sampled
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from itertools import chain
 from random import Random
-from typing import Protocol
+from typing import Protocol, TypeVar
 
+from yarl import URL
+
+from silva.models.calling import Caller, Timing
 from silva.models.endpoint import Endpoint
-from silva.models.exact.backend import Draw, Piece, Sampled
-from silva.models.exact.transport import Timing, Transport
+from silva.models.exact.backend import DisagreementError, Draw, Piece, Sampled
+from silva.models.failure import UNREADABLE
 from silva.models.retry import Retry
 from silva.models.sizes import MOST_STREAM
+from silva.models.stream import DONE
+
+Value = TypeVar("Value")
 
 
 class Gathering(Protocol):
@@ -29,8 +36,23 @@ class Gathering(Protocol):
         ...
 
 
-class GatheringBackend:
-    """A `NativeBackend` whose whole replies and whose pieces are read alike. The arguments are as in `Transport`."""
+class _Heard:
+    """A streamed reply, which says itself when it has ended."""
+
+    def __init__(self, gathered: Gathering) -> None:
+        self.gathered = gathered
+        self.ended = False
+        self.last_event = b""
+
+    @property
+    def finished(self) -> bool:
+        """Whether the stream said that it ended."""
+        return self.ended
+
+
+class GatheringBackend(Caller):
+    """A `NativeBackend` whose whole replies and whose pieces are read alike. The arguments are as in `Caller`; the
+    endpoint's url may end in `/v1` or not."""
 
     path: str
 
@@ -45,12 +67,9 @@ class GatheringBackend:
         retry: Retry | None = None,
         random: Random | None = None,
     ) -> None:
+        super().__init__(endpoint, api_key=api_key, retry=retry, random=random)
         self.name = endpoint.model
-        self._transport = Transport(endpoint, api_key=api_key, retry=retry, random=random)
-
-    async def close(self) -> None:
-        """Close the connections."""
-        await self._transport.close()
+        self._url = URL(self.endpoint.url.removesuffix("/v1") + self.path)
 
     async def sample(self, draw: Draw) -> Sampled:
         """Draw a reply; see `NativeBackend`."""
@@ -61,8 +80,13 @@ class GatheringBackend:
             gathered.take(data)
             return gathered.sampled(draw, timing)
 
-        return await self._transport.post(
-            self.path, self._body(draw, False), read, deadline=draw.deadline, session=draw.session, timing=timing
+        return await self.ask(
+            self._url,
+            self._body(draw, False),
+            self._headers_of(draw.session),
+            lambda data: self._understood(read, data),
+            deadline=draw.deadline,
+            timing=timing,
         )
 
     async def stream(self, draw: Draw) -> AsyncIterator[Piece | Sampled]:
@@ -70,22 +94,43 @@ class GatheringBackend:
         timing = Timing()
         gathered = self._gathering()
 
-        def take() -> Callable[[bytes], Piece | None]:
+        def begin() -> _Heard:
             nonlocal gathered
             gathered = self._gathering()
-            return gathered.take
+            return _Heard(gathered)
 
-        async for pieces in self._transport.events(
-            self.path,
+        heard = self.listen(
+            self._url,
             self._body(draw, True),
-            take,
+            self._headers_of(draw.session),
+            begin,
             deadline=draw.deadline,
-            session=draw.session,
             timing=timing,
             most=self.most_streamed,
-        ):
-            yield Piece(ids=tuple(chain.from_iterable(piece.ids for piece in pieces)))
-        yield self._transport.read(lambda _: gathered.sampled(draw, timing), b"")
+        )
+        async with aclosing(heard):  # pyright: ignore[reportArgumentType]
+            async for pieces in heard:
+                yield Piece(ids=tuple(chain.from_iterable(piece.ids for piece in pieces)))
+        yield self._understood(lambda _: gathered.sampled(draw, timing), b"")
+
+    def _absorbed(self, heard: _Heard, event: bytes) -> Piece | None:
+        if event == DONE:
+            heard.ended = True
+            return None
+        return self._understood(heard.gathered.take, event)
+
+    def _understood(self, read: Callable[[bytes], Value], data: bytes) -> Value:
+        """What `read` makes of bytes.
+
+        Raises:
+            ModelError: it cannot, or what it reads does not agree.
+        """
+        try:
+            return read(data)
+        except DisagreementError as fault:
+            raise self.failures.make("garbage", str(fault), "what it says cannot be trained on") from fault
+        except UNREADABLE as fault:
+            raise self.failures.garbage(f"the reply is not understood: {fault}", data) from fault
 
     def _gathering(self) -> Gathering:
         raise NotImplementedError

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from silva.models.calling import Timing
 from silva.models.exact.backend import (
     DisagreementError,
     Draw,
@@ -25,7 +26,7 @@ from silva.models.exact.backend import (
     check_prompt,
 )
 from silva.models.exact.gathering import Gathering, GatheringBackend
-from silva.models.exact.transport import Timing, Transport
+from silva.models.failure import Failures
 from silva.models.wire import Count, Id
 from silva.tree import Json
 
@@ -66,13 +67,13 @@ _decode = msgspec.json.Decoder(_Reply).decode
 
 
 class SglangBackend(GatheringBackend):
-    """A `NativeBackend` behind SGLang. The arguments are as in `Transport`."""
+    """A `NativeBackend` behind SGLang. The arguments are as in `Caller`."""
 
     path = PATH
     most_streamed = math.inf  # where each piece repeats what came before, it is the pieces that are bounded
 
     def _gathering(self) -> Gathering:
-        return _Gathered(self._transport)
+        return _Gathered(self.failures, self.name)
 
     def _body(self, draw: Draw, stream: bool) -> bytes:
         sampling = draw.sampling
@@ -95,15 +96,15 @@ class SglangBackend(GatheringBackend):
             body["image_data"] = [
                 f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}" for image in draw.images
             ]
-        return msgspec.json.encode(body | self._transport.endpoint.extra | {"input_ids": draw.prompt_ids})
+        return msgspec.json.encode(body | self.endpoint.extra | {"input_ids": draw.prompt_ids})
 
 
 class _Gathered:
     """What a reply has said so far, whole or in pieces."""
 
-    def __init__(self, transport: Transport) -> None:
-        self._failures = transport.failures
-        self._model = transport.endpoint.model
+    def __init__(self, failures: Failures, model: str) -> None:
+        self._failures = failures
+        self._model = model
         self._ids: list[int] = []
         self._logprobs: list[tuple[float | None, int, str | None]] = []
         self._prompt: list[int] | None = None

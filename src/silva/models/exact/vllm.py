@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
+from silva.models.calling import Timing
 from silva.models.exact.backend import Draw, Piece, Sampled, check_counts, check_drawn, check_prompt
 from silva.models.exact.gathering import Gathering, GatheringBackend
-from silva.models.exact.transport import Timing, Transport
+from silva.models.failure import Failures
 from silva.models.wire import Count, Id
 from silva.tree import Json
 
@@ -54,7 +55,7 @@ _decode = msgspec.json.Decoder(_Reply).decode
 
 
 class VllmBackend(GatheringBackend):
-    """A `NativeBackend` behind vLLM. The arguments are as in `Transport`.
+    """A `NativeBackend` behind vLLM. The arguments are as in `Caller`.
 
     Its fingerprint names the server's build, not the weights; so the policy version is the name it answers under: that
     of the adapter, where one is asked for.
@@ -65,16 +66,16 @@ class VllmBackend(GatheringBackend):
     path = PATH
 
     def _gathering(self) -> Gathering:
-        return _Gathered(self._transport, self.fingerprint_is_version)
+        return _Gathered(self.failures, self.fingerprint_is_version)
 
     def _body(self, draw: Draw, stream: bool) -> bytes:
-        transport, sampling = self._transport, draw.sampling
+        sampling = draw.sampling
         if draw.images:
-            raise transport.failures.make(
+            raise self.failures.make(
                 "refused", "its completions take ids but no images", "use an sglang backend for images"
             )
         body: Json = {
-            "model": transport.endpoint.model,
+            "model": self.endpoint.model,
             "prompt": draw.prompt_ids,
             "max_tokens": sampling.max_tokens,  # null: as many as the context has room for
             "return_token_ids": True,
@@ -90,7 +91,7 @@ class VllmBackend(GatheringBackend):
             body["stop"] = sampling.stop
         if stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
-        body |= transport.endpoint.extra | sampling.extra
+        body |= self.endpoint.extra | sampling.extra
         return msgspec.json.encode(body | {"prompt": draw.prompt_ids, "return_token_ids": True})
 
 
@@ -103,9 +104,9 @@ class SilvaBackend(VllmBackend):
 class _Gathered:
     """What a reply has said so far, whole or in pieces."""
 
-    def __init__(self, transport: Transport, fingerprint_is_version: bool) -> None:
+    def __init__(self, failures: Failures, fingerprint_is_version: bool) -> None:
         self._fingerprint_is_version = fingerprint_is_version
-        self._failures = transport.failures
+        self._failures = failures
         self._ids: list[int] = []
         self._logprobs: list[float | None] | None = None
         self._prompt: list[int] | None = None
