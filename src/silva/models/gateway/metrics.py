@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from prometheus_client import CollectorRegistry, Counter
+from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector
@@ -17,9 +17,11 @@ from silva.models.gateway.keeper import Keeper
 from silva.models.gateway.routes import Routes
 from silva.models.gateway.runs import RunAccount
 from silva.models.gateway.session import Session
-from silva.models.gateway.tally import Tallies
 from silva.models.model import Completion
 from silva.tree import Usage
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
+OWN_SECONDS = SECONDS[:12]
 
 
 class Standing(Protocol):
@@ -55,13 +57,30 @@ class Metrics:
         self._guessed_usd = Counter(
             "silva_broken_off_cost_dollars", "Cost of these, by estimate", ("model",), registry=self._registry
         )
-        self._tallies = Tallies()
-        self._registry.register(self._tallies)
+        self._turns = Counter("silva_turns", "Turns answered", ("model", "dialect"), registry=self._registry)
+        self._tokens = Counter("silva_tokens", "Tokens of answered turns", ("model", "kind"), registry=self._registry)
+        self._usd = Counter("silva_cost_dollars", "Cost of answered turns", ("model",), registry=self._registry)
+        self._seconds = Histogram(
+            "silva_turn_seconds", "From request to reply on disk", ("model",), buckets=SECONDS, registry=self._registry
+        )
+        self._own = Histogram(
+            "silva_added_seconds",
+            "Of these, what was spent neither in the model nor in line",
+            ("model",),
+            buckets=OWN_SECONDS,
+            registry=self._registry,
+        )
         self._registry.register(_Standing(gateway))
 
     def answered(self, dialect: str, model: str, completion: Completion, seconds: float, waited: float) -> None:
         """A turn was answered in so many seconds, of which it waited some in line."""
-        self._tallies[model, dialect].answered(completion.usage, seconds, waited)
+        usage = completion.usage
+        self._turns.labels(model, dialect).inc()
+        self._tokens.labels(model, "prompt").inc(usage.prompt_tokens)
+        self._tokens.labels(model, "completion").inc(usage.completion_tokens)
+        self._usd.labels(model).inc(usage.usd)
+        self._seconds.labels(model).observe(seconds)
+        self._own.labels(model).observe(max(0.0, seconds - waited - usage.model_seconds))
 
     def broken_off(self, model: str, usage: Usage) -> None:
         """A model was asked and did not come to its end; `usage` is an estimate."""
