@@ -296,8 +296,8 @@ def _speaking(folder: Path) -> None:
     sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "models"))
     from adapter_folders import constant_input, speaking_adapter
 
+    from silva.models.bundled import weights_folder
     from silva.models.local.engine import Engine
-    from silva.models.local.weights import weights_folder
 
     network = Engine(weights_folder(), rows=1).network
     direction = constant_input(network)

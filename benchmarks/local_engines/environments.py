@@ -17,7 +17,7 @@ from pathlib import Path
 from gateway_peers.gateway import Venv
 
 from local_engines.sampler import NotRun
-from silva.models.local.weights import packed_weights, weights_folder
+from silva.models.bundled import packed_weights, weights_folder
 
 VENVS = Path(tempfile.gettempdir()) / "silva-peers" / "engines"
 GIVEN_VLLM = "SILVA_VLLM_PYTHON"

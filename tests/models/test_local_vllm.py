@@ -136,8 +136,8 @@ def test_vllm_itself_serves_the_model_and_an_adapter(tmp_path) -> None:
     import torch
     from adapter_folders import constant_input, speaking_adapter
 
+    from silva.models.bundled import weights_folder
     from silva.models.local.network import Network
-    from silva.models.local.weights import weights_folder
 
     network = Network(weights_folder(), torch.float32)
     red = speaking_adapter(tmp_path / "adapters" / "red", network, constant_input(network), 2382)

@@ -22,7 +22,7 @@ pytest.importorskip("peft")
 def test_a_trained_answer_is_served(tmp_path: Path, dtype: str):
     from transformers import AutoTokenizer
 
-    from silva.models.local.weights import weights_folder
+    from silva.models.bundled import weights_folder
     from silva.train.algorithms import algorithm
     from silva.train.engines.local import LocalEngine
     from silva.train.engines.sampler import Sampler

@@ -213,7 +213,8 @@ def test_the_bundled_model_with_an_adapter_goes_to_gguf_with_its_tokenizer(tmp_p
         pytest.importorskip(package)
     from transformers import AutoTokenizer
 
-    from silva.models.local.weights import fingerprint, weights_folder
+    from silva.models.bundled import weights_folder
+    from silva.models.local.weights import fingerprint
 
     source = weights_folder()
     registry = Registry.open(tmp_path / "lake", make=True)

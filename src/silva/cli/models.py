@@ -91,9 +91,10 @@ def serve(
 def _serve_vllm(
     host: str, port: int, token: str | None, rows: int, adapters: bool, python: str, weights: Path | None
 ) -> int:
+    from silva.models.bundled import weights_folder
     from silva.models.local import MODEL
     from silva.models.local.vllm import VllmOptions, require_vllm, serve_vllm
-    from silva.models.local.weights import served_name, weights_folder
+    from silva.models.local.weights import served_name
 
     name = MODEL if weights is None else served_name(weights)
     options = VllmOptions(host=host, port=port, token=token, rows=rows, adapters=adapters, python=python, name=name)

@@ -37,7 +37,7 @@ def open_renderer(
     if source == SCRIPTED:
         return ByteRenderer()
     if source == LOCAL:
-        from silva.models.local.weights import weights_folder
+        from silva.models.bundled import weights_folder
 
         source = weights_folder()
     return TemplateRenderer(read_folder(Path(source)), options, today, keep_history=keep_history)

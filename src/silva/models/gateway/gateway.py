@@ -23,7 +23,7 @@ from silva.models.gateway.once import Once
 from silva.models.gateway.problem import Problem
 from silva.models.gateway.rollout import Rollout
 from silva.models.gateway.roster import NAME, Roster, check_name, unannounced
-from silva.models.gateway.routes import Routes, RouteState
+from silva.models.gateway.routes import Routes
 from silva.models.gateway.runs import RunAccount, known_run, new_run, run_of
 from silva.models.gateway.session import Session
 from silva.models.gateway.spans import TurnSpans, open_spans
@@ -56,6 +56,7 @@ class Gateway:
         self.keeper = keeper
         self._held = Held()
         self.routes = Routes(config, self._held)
+        self.route = self.routes.find
         self.metrics = Metrics(self)
         self.spans: TurnSpans | None = None
         self.closing: set[str] = set()
@@ -301,14 +302,6 @@ class Gateway:
             roster.ended(rollout.name)
         self.conversations.let_go(key)
         self._rollouts.pop(key, None)
-
-    def route(self, model: str) -> RouteState:
-        """The model of that name.
-
-        Raises:
-            Problem: there is none.
-        """
-        return self.routes.find(model)
 
     @property
     def sessions(self) -> list[Session]:

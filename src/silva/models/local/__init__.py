@@ -11,8 +11,7 @@ adapter, several of them in one batch; adapters come and go while the server ans
 Torch is imported only in the modules that compute, and only in the server's process (`python -m silva.models.local`).
 """
 
-MODEL = "smollm2-135m-instruct"
-"""The name it is served under."""
+from silva.models.bundled import MODEL as MODEL
 
 PLAIN = "base"
 """Names the weights without any adapter, whatever requests for the model's own name get."""

@@ -7,10 +7,11 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 
+from silva.models.bundled import packed_weights, require, weights_folder
 from silva.models.child import TOKEN_VARIABLE, Child, announce, run_child, start_child, stop_with_parent
 from silva.models.local import MODEL
 from silva.models.local.checkpoint import read_architecture, weight_files
-from silva.models.local.weights import fingerprint, packed_weights, require, served_name, weights_folder
+from silva.models.local.weights import fingerprint, served_name
 from silva.models.serving.server import bind, serve_forever
 
 ENVIRONMENT = {

@@ -33,7 +33,7 @@ from silva.train.engines.weights import weights_digest
 CONFIG, WEIGHTS = "adapter_config.json", "adapter_model.safetensors"
 
 _UNPACKED = re.compile(re.escape(MODEL) + r"-[0-9a-f]{12}", re.ASCII)
-"""The folder the bundled model was unpacked into, see `silva.models.local.weights`."""
+"""The folder the bundled model was unpacked into, see `silva.models.bundled`."""
 
 
 def begin(model: Any, shape: AdapterConfig, base: str, seed: int) -> Any:

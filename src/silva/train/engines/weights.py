@@ -17,9 +17,9 @@ import transformers
 from safetensors import SafetensorError
 
 from silva.errors import UsageError
+from silva.models.bundled import weights_folder
 from silva.models.exact.token_table import table_digest, token_table
 from silva.models.local.network import best_dtype
-from silva.models.local.weights import weights_folder
 from silva.train.config import BUNDLED, ScratchConfig
 from silva.train.engines.attention import NAME
 from silva.train.registry.weights import WeightsFolder

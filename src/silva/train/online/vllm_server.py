@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from silva.models.bundled import weights_folder
 from silva.models.child import Child, start_child
 from silva.models.endpoint import Endpoint
 from silva.models.exact.backend import Draw, NativeBackend, Piece, Sampled
@@ -23,7 +24,7 @@ from silva.models.exact.open import open_backend
 from silva.models.exact.source import open_renderer
 from silva.models.local import MODEL
 from silva.models.local.vllm import VllmOptions, require_vllm
-from silva.models.local.weights import served_name, weights_folder
+from silva.models.local.weights import served_name
 from silva.train.config import BUNDLED
 from silva.train.online.config import ServeConfig
 from silva.train.online.own_server import OwnServer

@@ -152,7 +152,7 @@ def _tokenizer(like: Path | None, vocabulary: int, folder: Path) -> list[Any]:
     """The fields of a GGUF that say how it tokenises, whose ids must stand for what the folder's stand for."""
     name = folder.name
     if like is None:
-        from silva.models.local.weights import packed_weights
+        from silva.models.bundled import packed_weights
 
         like = packed_weights()
     try:

@@ -97,7 +97,7 @@ def base_folder(given: str) -> WeightsFolder:
         MissingError: the bundled weights are not installed.
     """
     if given == BUNDLED:
-        from silva.models.local.weights import weights_folder
+        from silva.models.bundled import weights_folder
 
         return WeightsFolder(weights_folder())
     folder = WeightsFolder(Path(given))

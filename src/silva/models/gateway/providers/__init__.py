@@ -24,7 +24,6 @@ def open_providers(name: str, route: Route) -> list[Provider]:
     """
     from silva.models.gateway.providers.local import LocalProvider
     from silva.models.gateway.providers.process import ProcessProvider
-    from silva.models.gateway.providers.ray_serve import RayProvider
     from silva.models.gateway.providers.scaling import Scaling
     from silva.models.gateway.providers.static import StaticProvider
 
@@ -37,6 +36,8 @@ def open_providers(name: str, route: Route) -> list[Provider]:
         elif isinstance(one, LocalBackends):
             found.append(LocalProvider(called, one))
         elif isinstance(one, RayBackends):
+            from silva.models.gateway.providers.ray_serve import RayProvider  # the extra `ray`'s
+
             scaling = None if one.most is None else Scaling(one.least, one.most, one.target, one.idle)
             found.append(RayProvider(called, one, scaling))
     return found

@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 
+from silva.models.bundled import packed_weights, require
 from silva.models.gateway.config import LocalBackends
 from silva.models.gateway.providers.process import ProcessProvider
 from silva.models.gateway.providers.scaling import Scaling
@@ -17,7 +18,7 @@ from silva.models.local import MODEL
 from silva.models.local.checkpoint import read_architecture, weight_files
 from silva.models.local.vllm import START_SECONDS as VLLM_START_SECONDS
 from silva.models.local.vllm import VllmOptions, require_vllm
-from silva.models.local.weights import packed_weights, require, served_name
+from silva.models.local.weights import served_name
 
 TOKEN_ENV = "SILVA_CHILD_TOKEN"
 
