@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from silva.lake import Lake
 from silva.tree import (
     AnyRecord,
     Author,
@@ -113,3 +114,12 @@ def ended_run(id: str, tasks: Sequence[str], turns: int = 3) -> list[AnyRecord]:
             grower.turn()
         records += [*grower.nodes, grower.end(score=float(number % 2), safety=1.0)]
     return records
+
+
+def live_run(writer: Lake, turns: int = 2, *, run: str = "live", task: str = "terminal/a") -> Grower:
+    """A run under way with one attempt."""
+    grower = Grower(run, task)
+    for _ in range(turns):
+        grower.turn()
+    writer.append_sync([run_record(run), task_record(task), *grower.nodes])
+    return grower

@@ -62,3 +62,20 @@ def shown(page: Any, text: str) -> Any:
     found = page.get_by_role("list", name="Trajectory", exact=True).get_by_text(text).first
     found.wait_for()
     return found
+
+
+def in_the_list(page: Any) -> list[str]:
+    """The ids of every node in the list of turns, scrolled through from its top."""
+    return page.evaluate(
+        """async () => {
+            const list = document.querySelector(".walk .list"), found = [];
+            list.scrollTop = 0;
+            for (;;) {
+                for (let i = 0; i < 3; i++) await new Promise(requestAnimationFrame);
+                const rows = list.querySelectorAll("[data-node]");
+                for (const row of rows) found[row.ariaPosInSet - 1] = row.dataset.node;
+                if (list.scrollTop + list.clientHeight >= list.scrollHeight - 2) return found;
+                list.scrollTop += list.clientHeight;
+            }
+        }"""
+    )

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from console_lakes import Grower, ended_run, run_record, task_record
+from console_lakes import Grower, ended_run, live_run
 from consoles import Console, until
 
 from silva.lake import Lake
@@ -14,15 +14,6 @@ from silva.lake import Lake
 pytestmark = pytest.mark.slow
 
 Serve = Callable[..., Console]
-
-
-def live_run(writer: Lake, turns: int) -> Grower:
-    """A run under way with one attempt."""
-    grower = Grower("live", "terminal/a")
-    for _ in range(turns):
-        grower.turn()
-    writer.append_sync([run_record("live"), task_record("terminal/a"), *grower.nodes])
-    return grower
 
 
 def opened(page: Any, console: Console, grower: Grower) -> Any:

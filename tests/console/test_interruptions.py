@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from consoles import Console, until
+from console_lakes import live_run
+from consoles import Console, in_the_list, until
 from live_engines import WITH_PARENT, Engine, actions
 
-from silva.console.stream import MOST_NODES
 from silva.console.users import hashed
+from silva.guide import words as said
+from silva.lake import Lake
 from silva.tree import Author
 
 pytestmark = pytest.mark.slow
@@ -75,23 +77,6 @@ def opened(page: Any, url: str, token: str, engine: Engine) -> Any:
     return turns
 
 
-def in_the_list(page: Any) -> list[str]:
-    """The ids of every node in the list of turns, scrolled through from its top."""
-    return page.evaluate(
-        """async () => {
-            const list = document.querySelector(".walk .list"), found = [];
-            list.scrollTop = 0;
-            for (;;) {
-                await new Promise((done) => setTimeout(done, 60));
-                const rows = list.querySelectorAll("[data-node]");
-                for (const row of rows) found[row.ariaPosInSet - 1] = row.dataset.node;
-                if (list.scrollTop + list.clientHeight >= list.scrollHeight - 2) return found;
-                list.scrollTop += list.clientHeight / 2;
-            }
-        }"""
-    )
-
-
 def test_a_console_killed_in_a_live_run_loses_no_word_and_the_agent_goes_on(
     engine: Start, console: Callable[[], ConsoleProcess], page: Any, home: Path
 ) -> None:
@@ -136,10 +121,12 @@ def test_a_console_killed_in_a_live_run_loses_no_word_and_the_agent_goes_on(
     assert in_the_list(page) == [node.id for node in walk], "every turn stands on the page once, in order"
 
 
-def test_a_word_whose_answer_was_lost_is_said_once(serve: Serve, engine: Start, page: Any, home: Path) -> None:
-    live = engine()
+def test_a_word_whose_answer_was_lost_is_said_once(serve: Serve, writer: Lake, page: Any, home: Path) -> None:
+    grower = live_run(writer)
     console = serve()
-    opened(page, console.url, console.token, live)
+    page.goto(console.at())
+    page.goto(f"{console.url}/#/run/live/{grower.id}")
+    page.get_by_role("list", name="Trajectory", exact=True).get_by_text("step 2").wait_for()
 
     def swallow(route: Any) -> None:  # the console takes the word, and dies before it can say so
         route.fetch()
@@ -155,39 +142,19 @@ def test_a_word_whose_answer_was_lost_is_said_once(serve: Serve, engine: Start, 
     words.fill("only once")
     page.get_by_role("button", name="Send").click()
     until(lambda: words.input_value() == "")
-    assert [each.text for each in live.said()] == ["only once"] * 2, "what was lost once and what was said again"
-
-
-def test_a_browser_that_was_away_for_long_catches_up_without_a_reload(
-    engine: Start, console: Callable[[], ConsoleProcess], page: Any, home: Path
-) -> None:
-    live = engine(seconds=0.02)
-    served = console()
-    turns = opened(page, served.url, "secret", live)
-    page.context.set_offline(True)
-    served.kill()
-    page.get_by_label("Connection").get_by_text("reconnecting").wait_for()
-    shown = len(live.walk())
-    until(lambda: len(live.walk()) > shown + 2 * MOST_NODES, 240)
-    served.start()
-    page.context.set_offline(False)
-    page.get_by_label("Connection").get_by_text("live", exact=True).wait_for()
-    page.get_by_role("button", name="Stop").click()
-    page.get_by_label("Status").get_by_text("truncated").wait_for()
-    live.ended()
-    walk = live.walk(live.attempt())
-    page.get_by_label("Turns", exact=True).get_by_text(f"{len(actions(walk))} turns").wait_for()
-    assert in_the_list(page) == [node.id for node in walk], "every turn stands on the page once, in order"
-    assert page.evaluate("window.stays"), "without a reload"
-    turns.wait_for()
+    assert [each.text for each in said(str(home / "lake"), "live")] == ["only once"] * 2, (
+        "what was lost once and what was said again"
+    )
 
 
 def test_a_page_that_is_not_seen_lets_go_of_its_stream_and_takes_it_up_again(
-    serve: Serve, engine: Start, page: Any, home: Path
+    serve: Serve, writer: Lake, page: Any
 ) -> None:
-    live = engine()
+    grower = live_run(writer)
     console = serve()
-    opened(page, console.url, console.token, live)
+    page.goto(console.at())
+    page.goto(f"{console.url}/#/run/live/{grower.id}")
+    page.get_by_role("list", name="Trajectory", exact=True).get_by_text("step 2").wait_for()
     streams = console.app._reading.streams._streams
     until(lambda: len(streams) == 1)
     page.evaluate(
@@ -195,10 +162,10 @@ def test_a_page_that_is_not_seen_lets_go_of_its_stream_and_takes_it_up_again(
         "window.away = true; document.dispatchEvent(new Event('visibilitychange'))"
     )
     until(lambda: not streams)
-    before = len(live.walk())
-    until(lambda: len(live.walk()) > before + 6)
+    for _ in range(6):
+        writer.append_sync(grower.turn())
     page.evaluate("window.away = false; document.dispatchEvent(new Event('visibilitychange'))")
-    page.get_by_role("button", name="Stop").click()
-    page.get_by_label("Status").get_by_text("truncated").wait_for()
-    live.ended()
-    assert in_the_list(page) == [node.id for node in live.walk(live.attempt())]
+    page.get_by_label("Turns", exact=True).get_by_text("8 turns").wait_for()
+    writer.append_sync([*grower.turn(), grower.end()])
+    page.get_by_label("Status").get_by_text("completed").wait_for()
+    assert in_the_list(page) == [node.id for node in grower.nodes]

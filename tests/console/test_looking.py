@@ -15,6 +15,7 @@ from console_lakes import Grower, run_record, task_record
 from consoles import Console
 
 from silva.cli.main import run as silva
+from silva.console.lanes import MOST_TURNS
 from silva.console.orders import Label, Orders
 from silva.console.reading import Reading
 from silva.console.timeline import timeline
@@ -23,11 +24,12 @@ from silva.console.trained import trained, trained_run
 from silva.console.users import User
 from silva.console.workspace import workspace
 from silva.errors import StoreError
-from silva.guide.event import Event
+from silva.guide.event import Event, Events
+from silva.guide.mailroom import folder_of
 from silva.lake import Lake
 from silva.sandbox.contents import Contents
 from silva.sandbox.layers import Layers
-from silva.tree import Author, Node, Supervision, Tokens, Usage, assistant, call, tool_result
+from silva.tree import Author, Node, Supervision, Tokens, Usage, assistant, call, tool_result, user
 
 
 def drawn(grower: Grower, command: str) -> Node:
@@ -122,6 +124,48 @@ def test_a_timeline_tells_whose_time_it_was() -> None:
     assert shown["sums"] == {"model": 2.0, "approval": 10.0, "environment": 3.0, "pause": 5.0, "other": 0.0}
 
 
+def test_a_run_is_a_lane_for_every_attempt(home: Path) -> None:
+    first, second = Grower("r", "terminal/a"), Grower("r", "terminal/b", index=1)
+    for _ in range(2):
+        first.turn()
+    first.add(Author.PERSON, user("Look at the log."))
+    first.turn()
+    asks, _ = second.turn("rm -rf b")
+    long = Grower("r", "terminal/c", index=2)
+    for _ in range(MOST_TURNS + 10):
+        long.turn()
+    begin = time.time() - 1000
+    for grower, apart in ((first, 10), (second, 50), (long, 0.1)):
+        moved = [msgspec.structs.replace(node, started=begin + apart * n) for n, node in enumerate(grower.nodes)]
+        grower.nodes, grower.began = moved, begin
+    ended = msgspec.structs.replace(first.end(0.5), finished=begin + 100)
+    facts = {"run_id": "r", "trajectory_id": second.id, "task_id": "terminal/b", "index": 1, "node_id": asks.id}
+    told = Events(folder_of(str(home / "lake")), "r")
+    told.tell(Event(kind="waiting", at=begin + 150, turn=1, action="rm", **facts))  # pyright: ignore
+    told.tell(Event(kind="decided", at=begin + 190, turn=1, text="approve", by="ann", **facts))  # pyright: ignore
+    told.tell(Event(kind="heard", at=begin + 195, word="w", text="forbid", by="ann", **facts))  # pyright: ignore
+    with Lake.open(home / "lake") as writer:
+        tasks = [task_record(f"terminal/{name}") for name in "abc"]
+        writer.append_sync([run_record("r"), *tasks, *first.nodes, *second.nodes, ended])
+        writer.compact()  # what is in the tables and what stands in the journal are one
+        writer.append_sync(long.nodes)
+    reading = Reading(str(home / "lake"))
+    reading.watch.start()
+    try:
+        shown = reading.lanes("r")
+    finally:
+        reading.close()
+    assert shown["of"] == 3 and [lane["count"] for lane in shown["lanes"]] == [3, MOST_TURNS + 10, 1]
+    left, many, right = shown["lanes"]
+    assert [turn["at"] - begin for turn in left["turns"]] == [20, 40, 70]
+    assert [(word["at"] - begin, word["text"]) for word in left["words"]] == [(60, "Look at the log.")]
+    assert (left["status"], left["score"], left["end"] - begin) == ("completed", 0.5, 100)
+    assert [(each["kind"], each["at"] - begin, each["seconds"]) for each in right["waits"]] == [("approval", 150, 40)]
+    assert [word["text"] for word in right["words"]] == ["forbid by ann"]
+    assert right["status"] == "running" and right["end"] - begin >= 1000, "it goes on until now"
+    assert len(many["turns"]) < MOST_TURNS, "of turns that lie close not all are drawn, but all are counted"
+
+
 def snapshots(grower: Grower, ids: list[str]) -> list[Node]:
     """A walk with a snapshot after each answer."""
     for id in ids:
@@ -186,8 +230,6 @@ def test_the_inbox_is_answered_and_a_mask_is_taken_back(
     writer: Lake, serve: Callable[..., Console], page: Any, home: Path
 ) -> None:
     from silva.guide import words
-    from silva.guide.event import Events
-    from silva.guide.mailroom import folder_of
 
     lake = str(home / "lake")
     waits = Grower("live", "terminal/a")

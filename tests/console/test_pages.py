@@ -11,10 +11,11 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
-from console_lakes import Grower, ended_run, run_record, task_record
-from consoles import Console, until
+from console_lakes import Grower, ended_run, live_run, run_record, task_record
+from consoles import Console, in_the_list, until
 from safetensors.numpy import save_file
 
+from silva.console.stream import MOST_NODES
 from silva.guide import words
 from silva.lake import Lake
 from silva.train.data.dataset import read_dataset
@@ -25,15 +26,6 @@ pytestmark = pytest.mark.slow
 
 Serve = Callable[..., Console]
 MARKUP = "<script>window.hacked=1</script><img src=x onerror='window.hacked=2'><svg onload=window.hacked=3><b>bold</b>"
-
-
-def live_run(writer: Lake, turns: int = 2, *, run: str = "live", task: str = "terminal/a") -> Grower:
-    """A run under way with one attempt."""
-    grower = Grower(run, task)
-    for _ in range(turns):
-        grower.turn()
-    writer.append_sync([run_record(run), task_record(task), *grower.nodes])
-    return grower
 
 
 def opened(page: Any, console: Console, where: str) -> None:
@@ -188,15 +180,17 @@ def test_a_browser_that_was_gone_is_told_what_it_missed(writer: Lake, serve: Ser
     page.context.set_offline(True)
     console.close()
     page.get_by_label("Connection").get_by_text("reconnecting").wait_for()
-    for _ in range(300):
-        writer.append_sync(grower.turn())
+    while len(grower.nodes) < 2 * MOST_NODES:  # more than a stream holds for a browser
+        writer.append_sync([node for _ in range(20) for node in grower.turn()])
     page.context.set_offline(False)
     again = serve(port=console.port, users=console.app._users)
     assert again.port == console.port
     page.get_by_label("Connection").get_by_text("live").wait_for()
-    page.get_by_label("Turns", exact=True).get_by_text("302 turns").wait_for()
-    writer.append_sync(grower.turn())
-    turns.get_by_text("step 303").wait_for()
+    page.get_by_label("Turns", exact=True).get_by_text(f"{grower.turns} turns").wait_for()
+    writer.append_sync([*grower.turn(), grower.end()])
+    turns.get_by_text(f"step {grower.turns}").wait_for()
+    page.get_by_label("Status").get_by_text("completed").wait_for()
+    assert in_the_list(page) == [node.id for node in grower.nodes], "every turn stands on the page once, in order"
     assert page.evaluate("window.stays")
 
 

@@ -4,18 +4,23 @@ against a live engine."""
 from __future__ import annotations
 
 import json
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from console_lakes import live_run
 from consoles import Console, shown, until
 from echoing import HOSTILE
 from live_engines import Engine, called
 
 from silva.console.users import User, Users, hashed
 from silva.console.view import MOST_TEXT
+from silva.guide import words as words_of
 from silva.guide.word import MOST_CHARS
+from silva.lake import Lake
+from silva.tree.actions.visible import visible
 
 pytestmark = pytest.mark.slow
 
@@ -30,11 +35,11 @@ def people(*names: tuple[str, str]) -> Users:
 
 
 def test_a_viewer_cannot_guide_and_a_guide_cannot_administer(
-    serve: Serve, engine: Start, page: Any, home: Path, browser: Any
+    serve: Serve, writer: Lake, page: Any, home: Path, browser: Any
 ) -> None:
-    live = engine()
+    grower = live_run(writer)
     console = serve(users=people(("vera", "viewer"), ("gus", "guide"), ("ada", "admin")))
-    where = f"{console.url}/#/run/live/{live.attempt()}"
+    where = f"{console.url}/#/run/live/{grower.id}"
     page.goto(f"{console.url}/?token=vera")
     page.goto(where)
     page.get_by_text("You are a viewer here: you see what is said.").wait_for()
@@ -57,7 +62,7 @@ def test_a_viewer_cannot_guide_and_a_guide_cannot_administer(
     for path, body in orders:
         told = page.evaluate(asked, [f"/api/{path}", json.dumps(body)])
         assert told == [403, "this takes the role guide, and vera has the role viewer here"], path
-    assert live.said() == [] and not console.trail.exists() and not (home / "datasets").exists()
+    assert not words_of(str(home / "lake"), "live") and not console.trail.exists() and not (home / "datasets").exists()
     assert page.get_by_role("link", name="Trail").count() == 0
 
     other = browser.new_context()
@@ -176,3 +181,19 @@ def test_a_message_of_a_megabyte_is_refused_in_a_line_and_one_at_the_limit_is_he
     given = row.first.locator("pre.text").first.evaluate("each => each.textContent")
     assert len(given) == MOST_TEXT, "a page is given so much of one text, and told how much more there is"
     page.get_by_label("Trajectory in figures").wait_for()
+
+
+def test_what_hides_in_a_text_is_shown_alike_by_page_and_terminal(serve: Serve, writer: Lake, page: Any) -> None:
+    live_run(writer)
+    page.goto(serve().at())
+    drawn = """async (points) => {
+        const { visible } = await import("/static/rendered.js");
+        return points.map((some) => visible(String.fromCodePoint(...some))
+            .map((each) => typeof each === "string" ? each : `<${each.textContent}>`).join(""));
+    }"""
+    assigned = [code for code in range(0x110000) if unicodedata.category(chr(code)) not in ("Cn", "Co", "Cs")]
+    # All letters there are, many in one text; of those that nobody has given a meaning yet, and surrogates, a few.
+    chunks = [assigned[start : start + 500] for start in range(0, len(assigned), 500)]
+    chunks += [[65, 0xD800, 66], [0xDFFF, 65], [0xE000, 0x10FFFD, 0x0378], [0xFFFF, 65, 0x10FFFF], []]
+    for given, made in zip(chunks, page.evaluate(drawn, chunks), strict=True):
+        assert made == visible("".join(map(chr, given))), [hex(code) for code in given[:1]]

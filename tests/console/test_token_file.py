@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from silva.cli.main import run as silva
 from silva.console.serve import one_user
 from silva.errors import UsageError
 
@@ -51,7 +50,10 @@ def test_a_file_that_is_no_token_is_refused_and_left_as_it_is(
         (["--token-file", "token", "--users", "users.yaml"], "--token-file is for you alone"),
     ],
 )
-def test_the_command_refuses_in_one_line(tmp_path: Path, more: list[str], said: str) -> None:
-    command = [sys.executable, "-m", "silva", "console", "--lake", "lake", *more]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode and said in done.stderr and done.stderr.count("\n") == 1
+def test_the_command_refuses_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], more: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status = silva(["console", "--lake", "lake", *more])
+    told = capsys.readouterr().err
+    assert status and said in told and told.count("\n") == 1

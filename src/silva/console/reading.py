@@ -6,6 +6,7 @@ turns found, images, labels ◀── the lake's tables
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from typing import Any
 
@@ -15,6 +16,7 @@ from silva.console import columns, training
 from silva.console import overview as figures
 from silva.console.attempt import CUT, RUNNING, Attempt, of, row
 from silva.console.comparing import side_by_side
+from silva.console.lanes import lanes, moments, newest
 from silva.console.outline import context, pieces
 from silva.console.stream import Streams
 from silva.console.trees import OpenTree, Trees
@@ -22,6 +24,7 @@ from silva.console.view import line, text_of, whole
 from silva.console.watch import Watch
 from silva.console.work import work
 from silva.errors import StoreError, UsageError
+from silva.guide import events
 from silva.lake import Lake, parse
 from silva.report.compare import compare
 from silva.report.scaling import scaling
@@ -284,6 +287,14 @@ class Reading:
 
         found = scaling(self.lake.trajectories(run_id=run), walk)
         return None if found is None else msgspec.to_builtins(found)
+
+    def lanes(self, run: str) -> dict[str, Any]:
+        """A whole run over wall-clock time (`lanes`)."""
+        with self.watch.lock:
+            record, attempts = self._run(run), list(self.watch.forest.by_run.get(run, {}).values())
+        now, chosen = time.time(), newest(attempts)
+        states = {each.id: self.watch.presence.state(record, each, now)[0] for each in chosen}
+        return lanes(attempts, moments(self.lake, run, chosen), events(self.lake, run).read(), states, now)
 
     def training(self) -> dict[str, Any]:
         """Training runs and policy versions."""

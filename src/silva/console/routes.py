@@ -96,6 +96,7 @@ def questions(reading: Reading, orders: Orders, trail: Trail) -> dict[str, Quest
         "work": Question("viewer", lambda query: reading.work(**place(query), after=_whole(query, "after", 0))),
         "inbox": Question("viewer", lambda query: inbox(reading.watch, reading.trees)),
         "timeline": Question("viewer", timed),
+        "lanes": Question("viewer", lambda query: reading.lanes(_needed(query, "run"))),
         "workspace": Question("viewer", files),
         "trained": Question("viewer", training_of),
         "scaling": Question("viewer", lambda query: {"scaling": reading.scaling(_needed(query, "run"))}),

@@ -48,7 +48,7 @@ def timeline(walk: Sequence[Node], attempt: str, happened: Iterable[Event], unti
             spans.append({"kind": "environment", "at": began, "seconds": usage.env_seconds, **about})
         for kind in _marks(node):
             marks.append({"kind": kind, "at": node.started, **about})
-    spans += _waits(attempt, happened, until)
+    spans += waits(attempt, happened, until)
     spans.sort(key=lambda each: each["at"])
     begin = min([node.started for node in own] + [each["at"] for each in spans], default=until)
     end = max([until] + [each["at"] + each["seconds"] for each in spans])
@@ -74,7 +74,9 @@ def _marks(node: Node) -> list[str]:
     return found
 
 
-def _waits(attempt: str, happened: Iterable[Event], until: float) -> list[dict[str, Any]]:
+def waits(attempt: str, happened: Iterable[Event], until: float) -> list[dict[str, Any]]:
+    """When an attempt waited for people: spans of the kinds `approval` and `pause`, as in `timeline`; those that have
+    not ended last until `until`."""
     found: list[dict[str, Any]] = []
     asked: dict[str, Event] = {}
     paused: Event | None = None

@@ -9,8 +9,9 @@ import { lake } from "./page_lake.js";
 import { compare } from "./page_compare.js";
 import { training } from "./page_training.js";
 import { trail } from "./page_trail.js";
+import { timeline } from "./page_timeline.js";
 
-const PAGES = { inbox, runs, run, walk: run, lake, compare, training, trained, trail };
+const PAGES = { inbox, runs, run, walk: run, lake, compare, training, trained, trail, timeline };
 const LINKS = [["inbox", "Inbox"], ["runs", "Runs"], ["run", "Run"], ["lake", "Lake"], ["compare", "Compare"], ["trained", "What is trained"], ["training", "Training"]];
 const main = document.getElementById("page");
 const app = { me: null, page: null, go, live, last: "" };

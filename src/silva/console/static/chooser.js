@@ -5,6 +5,7 @@ import { List } from "./list.js";
 import { state } from "./state.js";
 
 const PAGE = 500;
+const ORDERS = ["started", "moved", "task", "status", "score", "safety", "turns"];
 
 // A task without its environment's name, which all of them share.
 const named = (row) => row.task.split("/").slice(1).join("/") || row.task || row.tree.slice(0, 8);
@@ -40,6 +41,7 @@ export async function chooser({ run, id, app }) {
       for (const [i, row] of rows.slice(start, start + PAGE).entries()) if (row && places.get(row.id) === start + i) places.delete(row.id);
       answer.rows.forEach((row, i) => { rows[start + i] = row; places.set(row.id, start + i); });
       total = answer.total;
+      offer(answer.metrics);
       put(number, `${total} attempts`);
       list.setCount(total);
       list.refresh();
@@ -47,7 +49,9 @@ export async function chooser({ run, id, app }) {
   });
   const number = h("span", { class: "soft" });
   const search = h("input", { type: "search", placeholder: "Find a task", "aria-label": "Find a task", oninput: seldom(() => { text = search.value; load(0, false); }, 250) });
-  const order = h("select", { "aria-label": "Order", value: sort, onchange: () => { sort = order.value; load(0, false); } }, ["started", "moved", "task", "status", "score", "safety", "turns"].map((each) => h("option", { value: each }, each)));
+  const order = h("select", { "aria-label": "Order", value: sort, onchange: () => { sort = order.value; load(0, false); } }, ORDERS.map((each) => h("option", { value: each }, each)));
+  // Every metric a checker gave is an order, too.
+  const offer = (metrics) => { if (order.childElementCount !== ORDERS.length + metrics.length) { put(order, [...ORDERS, ...metrics].map((each) => h("option", { value: each }, each))); order.value = sort; } };
   const element = h("section", { class: "choose", "aria-label": "Tasks" }, h("div", { class: "bar" }, search, order), number, h("div", { class: "fill" }, list.element));
   await load(0);
   const recount = seldom(() => load(0), 1500);

@@ -3,7 +3,7 @@ import { h, put, decimal, count, seldom } from "./dom.js";
 import { ask, order, listen, tell, tried } from "./api.js";
 import { List } from "./list.js";
 import { line, isAction } from "./turn.js";
-import { call, part } from "./rendered.js";
+import { call, plain } from "./rendered.js";
 import { state } from "./state.js";
 import { chooser } from "./chooser.js";
 import { side } from "./side.js";
@@ -103,7 +103,7 @@ export async function run(place, { where, given, query }, app) {
       h("p", { class: "soft" }, `${seen.messages.length} messages, ${count(seen.characters)} characters, ${count(seen.prompt_tokens)} prompt tokens; ${seen.summary ? "a summary stands for earlier turns, " : ""}${seen.ids === null ? "the exact ids are not known" : `${count(seen.ids)} exact ids`}`),
       h("details", {}, h("summary", {}, `${seen.tools.length} tools in force`), seen.tools.map((tool) => h("pre", {}, `${tool.name}: ${tool.description}\n${JSON.stringify(tool.parameters)}`))),
       seen.messages.map((message, i) => h("article", { class: message.role === "assistant" ? "turn policy" : "turn" }, h("div", { class: "who" }, h("b", {}, message.role), h("span", {}, `${i + 1}`)),
-        message.parts.map(part), message.tool_calls.map(call))),
+        message.parts.map(plain), message.tool_calls.map(call))),
       h("button", { onclick: () => box.close() }, "Close"));
     box.addEventListener("close", () => box.remove());
     document.body.append(box);
@@ -150,7 +150,7 @@ export async function run(place, { where, given, query }, app) {
       row && h("span", { class: row.status === "running" ? "tag good" : row.status === "failed" ? "tag bad" : "tag", "aria-label": "Status" }, row.status), row?.state && row.state !== "working" ? [state(row), h("span", { class: "soft" }, row.why)] : "", row && h("span", { class: "soft" }, `try ${row.slot}`),
       h("span", { class: "soft", "aria-label": "Turns" }, `${turns} turns`), row?.score !== null && row && h("span", {}, `score ${decimal(row.score)}`), row?.safety !== null && row && h("span", {}, `safety ${decimal(row.safety)}`),
       row?.failure && h("span", { class: "bad" }, row.failure), later && h("a", { href: `#/run/${encodeURIComponent(later.run)}/${later.id}` }, `goes on as try ${later.slot}`),
-      row && row.status !== "running" && row.status !== "cut off" && h("a", { href: `#/trained/${encodeURIComponent(row.run)}/${row.id}` }, "what will be trained"),
+      row && row.status !== "running" && row.status !== "cut off" && h("a", { href: `#/trained/${encodeURIComponent(row.run)}/${row.id}` }, "what will be trained"), row && h("a", { href: `#/timeline/${encodeURIComponent(row.run)}` }, "timeline of the run"),
       h("span", { class: "soft", title: "keys: j k next, Enter unfolds, g jump, / search, c context, s say, ? all" }, "? for keys"));
   }
   const work = side({ walk: () => walk, question, current: () => nodes.at(-1)?.id ?? "", numbers: (node) => numbers[ids.get(node)], jump: (node) => { const i = ids.get(node); if (i !== undefined) { list.select(i, { show: false }); list.show(i, "start"); } } });

@@ -51,7 +51,7 @@ export async function runs(place, { query }, app) {
   const safety = (points) => { if (points !== plotted) { plotted = points; plot = scatter(points); } return plot; };
   const drawSide = calmly(() => {
     if (!detail) { put(side, h("p", { class: "soft" }, rows.length ? "Choose a run." : "No run yet: silva rollout makes one.")); return; }
-    put(side, h("h2", {}, detail.id),
+    put(side, h("h2", {}, detail.id), h("p", {}, h("a", { href: `#/timeline/${encodeURIComponent(detail.id)}` }, "Timeline of the run"), " · ", h("a", { href: `#/lake?text=${encodeURIComponent(detail.id)}` }, "Attempts by every score")),
       h("dl", { class: "facts" }, [["Environments", detail.envs.join(", ")], ["Model", detail.model], ["Agent", detail.agent], ["Started", clock(detail.started)], ["Ended", detail.finished ? clock(detail.finished) : "not yet"], ["Turns", count(detail.turns)], ["Mean score", decimal(detail.score, 3)], ["Code", detail.code]].map(([name, value]) => [h("dt", {}, name), h("dd", {}, value || "–")])),
       h("h2", {}, "Safety against completion"),
       detail.scatter.length ? safety(detail.scatter) : h("p", { class: "soft" }, "No attempt was judged on both."),

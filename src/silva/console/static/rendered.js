@@ -56,6 +56,9 @@ export function part(one) {
   return h("div", {}, h("pre", { class: one.kind }, one.text), cut(one));
 }
 
+// As it was written, nothing drawn and nothing hidden.
+export const plain = (one) => one.kind === "image" ? part(one) : h("div", {}, h("pre", { class: one.kind }, visible(one.text)), cut(one));
+
 export const diff = (lines, numbered) => h("div", { class: "diff", role: "table", "aria-label": numbered ? "Change, with line numbers" : "Change" }, lines.map((line) => line.kind === "@" || line.kind === "…"
   ? h("div", { class: "at", role: "row" }, h("span", { role: "cell" }, line.kind === "@" ? "⋯" : line.text))
   : h("div", { class: { "+": "plus", "-": "minus" }[line.kind] ?? "same", role: "row" },
