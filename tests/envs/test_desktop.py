@@ -297,7 +297,9 @@ async def test_going_back_brings_files_and_sites_back_in_another_process(pool):
         async with pool() as others, others.lease() as there:
             await there.restore(kept)
             said = await code(there, "print(open('/home/agent/Documents/note.txt').read())")
-            assert said.startswith("before\n\n[the desktop was started anew")
+            assert (
+                said.startswith("[the desktop was started anew") and "at the beginning of the task]\n\nbefore" in said
+            )
             assert (await there.evaluate()).safety == 0.0  # the sites remember what they were told
             while not (seen := await there.step(await there.expert())).done:
                 pass

@@ -1,7 +1,9 @@
 """An environment that counts to its goal, and one that answers otherwise once a file is there."""
 
+import json
 from pathlib import Path
 from typing import ClassVar
+from uuid import uuid4
 
 from silva.envs.protocol import Capabilities, Evaluation, Observation
 from silva.tree import Task, Tool, assistant, tool_result, user
@@ -62,6 +64,22 @@ class Replaying(Counting):
     """The same, without a state that could be kept."""
 
     capabilities: ClassVar[Capabilities] = Capabilities(tools=True, max_turns=8)
+
+
+class Forgetful(Counting):
+    """The same, keeping its state in files; a restore brings back all but what it says."""
+
+    capabilities: ClassVar[Capabilities] = Capabilities(tools=True, snapshot="files", max_turns=8)
+
+    async def snapshot(self):
+        name = uuid4().hex
+        kept = {"goal": self.goal, "count": self.count, "ruined": self.ruined, "ended": self.ended}
+        (Path(self.log).parent / name).write_text(json.dumps(kept))
+        return name
+
+    async def restore(self, snapshot):
+        self.__dict__.update(json.loads((Path(self.log).parent / snapshot).read_text()))
+        return "[the music begins anew]"
 
 
 def _calls(name, number):

@@ -17,7 +17,7 @@ import pytest
 from typer.testing import CliRunner
 
 from silva.cli.trees_branch import app
-from silva.errors import Exit, UsageError
+from silva.errors import Exit, MissingError, UsageError
 from silva.lake import Lake
 from silva.models.scripted import Script, ScriptedServer
 from silva.rollout import RolloutConfig, run_rollout
@@ -73,6 +73,11 @@ def said(tmp_path: Path, trajectory: str) -> list[str]:
         for node in walk(tmp_path, trajectory)
         if node.author is not Author.ENVIRONMENT
     ]
+
+
+def answers(tmp_path: Path, trajectory: str) -> list[str]:
+    nodes = walk(tmp_path, trajectory)
+    return [node.message.text for node in nodes if node.author is Author.ENVIRONMENT and node.message.role == "tool"]
 
 
 def steps(tmp_path: Path) -> int:
@@ -228,6 +233,45 @@ def test_snapshots_are_taken_when_the_configuration_says(
         actions += node.author is Author.POLICY
         kept += [actions] if node.snapshot_id else []
     assert kept == turns
+
+
+@pytest.mark.parametrize("every", [2, 3])
+def test_what_a_restore_could_not_bring_back_is_told_with_the_first_new_answer_alone(
+    tmp_path: Path, every: int
+) -> None:
+    before = grown(tmp_path, "Forgetful", snapshots={"every": every})
+    first = silva(tmp_path, "branch", f"{before.id}@3", *calls("delete_all"), "--run", "b")["branches"][0]
+    assert first["attributes"]["branch"]["restored"]["replayed"] == 3 % every
+    assert answers(tmp_path, first["id"])[2:] == [
+        "count 3",
+        "[the music begins anew]\n\nerror: all is deleted",
+        "count 3",
+    ]
+    # The walk of a branch holds the notice; the environment, taken there again, does not say it, and is the same.
+    second = silva(tmp_path, "branch", f"{first['id']}@4", *calls("count"), "--run", "c")["branches"][0]
+    assert second["attributes"]["branch"]["restored"]["fidelity"] == "files+replay"
+    assert answers(tmp_path, second["id"])[3:5] == [
+        "[the music begins anew]\n\nerror: all is deleted",
+        "[the music begins anew]\n\ncount 4",
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("every", [2, 3])
+def test_a_terminal_is_brought_to_a_place_between_its_snapshots(tmp_path: Path, every: int) -> None:
+    options = {"terminal": {"snapshots": str(tmp_path / "kept")}}
+    settings = {"env": ("terminal",), "task": ("terminal/fix-invoice",), "snapshots": {"every": every}}
+    try:
+        before = grown(tmp_path, **settings, options=options, hosts={})
+    except MissingError as missing:
+        pytest.skip(str(missing))
+    for back in range(2, before.turns):
+        done = silva(tmp_path, "branch", f"{before.id}@{back}", "--n", "1")["branches"][0]
+        restored = done["attributes"]["branch"]["restored"]
+        assert (restored["replayed"], bool(restored["snapshot"])) == (back % every, back >= every)
+        assert done["outcome"]["score"] == 1.0
+        told = [text for text in answers(tmp_path, done["id"]) if "begin anew" in text]
+        assert len(told) == bool(restored["snapshot"])
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """A leased instance: the protocol's calls, as the engine makes them.
 
     reset ─▶ host.call ─▶ Reply ─▶ Observation      (a `step` that ends the episode brings the evaluation along)
+    restore ─▶ take_again … (as stored) ─▶ step ─▶ Observation, before it what the restore could not bring back
 
 A handle whose environment failed, or whose call was cancelled half-way, is `broken`: its state is unknown, every
 further call repeats the failure, and the pool discards the instance.
@@ -13,6 +14,7 @@ from typing import Any
 
 from silva.envs.errors import EnvError
 from silva.envs.inline import InlineHost
+from silva.envs.notice import tell
 from silva.envs.process import HostProcess
 from silva.envs.protocol import Capabilities, Evaluation, Observation
 from silva.envs.wire import Captured, Reply
@@ -26,7 +28,17 @@ class EnvironmentHandle:
     """One instance in a host. `wait_seconds` is how long its callers have waited on it, queueing in the host included;
     `host_seconds` how long its own code ran. Both grow over the instance's life: take differences."""
 
-    __slots__ = ("_evaluation", "_failed", "_host", "_number", "_timeout", "host_seconds", "resets", "wait_seconds")
+    __slots__ = (
+        "_evaluation",
+        "_failed",
+        "_host",
+        "_notice",
+        "_number",
+        "_timeout",
+        "host_seconds",
+        "resets",
+        "wait_seconds",
+    )
 
     def __init__(self, host: AnyHost, number: int, step_timeout: float) -> None:
         self._host = host
@@ -34,6 +46,7 @@ class EnvironmentHandle:
         self._timeout = step_timeout
         self._evaluation: Evaluation | None = None
         self._failed: EnvError | None = None
+        self._notice = ""
         self.wait_seconds = 0.0
         self.host_seconds = 0.0
         self.resets = 0
@@ -71,10 +84,20 @@ class EnvironmentHandle:
         """
         self.resets += 1
         self._evaluation = None
+        self._notice = ""
         return _observation(await self._call("reset", task=task, seed=seed))
 
     async def step(self, action: Message) -> Observation:
-        """Take the assistant's message."""
+        """Take the assistant's message. The first answer after a restore tells what could not be brought back."""
+        observation = await self.take_again(action)
+        told = tell(observation, self._notice)
+        if told is not observation:
+            self._notice = ""
+        return told
+
+    async def take_again(self, action: Message) -> Observation:
+        """Take a stored message again on the way to a point: the answer is the environment's alone, and what a restore
+        could not bring back is still to be told."""
         reply = await self._call("step", action=action)
         self._evaluation = reply.evaluation
         return _observation(reply)
@@ -112,6 +135,7 @@ class EnvironmentHandle:
         names = list(self._host.launch.packages)
         reply = await self._call("snapshot", arguments={"packages": names})
         assert reply.captured is not None
+        reply.captured.notice = self._notice
         return reply.captured
 
     async def restore(self, captured: Captured) -> None:
@@ -123,7 +147,8 @@ class EnvironmentHandle:
         self.resets += 1
         self._evaluation = None
         names = list(self._host.launch.packages)
-        await self._call("restore", captured=captured, arguments={"packages": names})
+        reply = await self._call("restore", captured=captured, arguments={"packages": names})
+        self._notice = reply.notice
 
     async def _call(self, op: str, **fields: Any) -> Reply:
         if self._failed is not None:

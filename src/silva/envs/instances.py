@@ -178,21 +178,21 @@ class Instances:
         assert captured is not None
         state.check(captured.versions, state.versions(type(before), (request.arguments or {}).get("packages", ())))
 
-        async def take_up() -> Environment:
+        async def take_up() -> tuple[Environment, str | None]:
             if captured.kind == "own":
                 if not isinstance(before, HasSnapshot):
                     raise EnvError("env.snapshot", f"{type(before).__name__} does not know the snapshot {captured.id}")
                 try:
-                    await before.restore(captured.id)
+                    notice = await before.restore(captured.id)
                 except (UsageError, StoreError) as error:
                     raise EnvError("env.snapshot", str(error)) from error
-                return before
+                return before, notice
             made = state.unpickled(type(before), captured.data)
             await before.close()
-            return made
+            return made, captured.notice
 
-        self._live[request.instance] = await self._run(request.instance, take_up())
-        return Reply(request.id)
+        self._live[request.instance], notice = await self._run(request.instance, take_up())
+        return Reply(request.id, notice=notice or "")
 
     async def _close(self, request: Request) -> Reply:
         environment = self._live.pop(request.instance, None)

@@ -121,8 +121,12 @@ class HasSnapshot(Protocol):
         """Keep the present state; return the id by which any instance, in any process, can take it up."""
         ...
 
-    async def restore(self, snapshot: str) -> None:
+    async def restore(self, snapshot: str) -> str | None:
         """Take up a state that was kept; it need not be this instance's, and `reset` need not come before.
+
+        Returns:
+            What the agent is to be told of what could not be brought back, if anything; it stands before the next
+            answer that is new (`silva.envs.notice`).
 
         Raises:
             EnvError: `env.snapshot`: it is gone, damaged, or was made by another version.

@@ -41,13 +41,14 @@ class Hello(msgspec.Struct, array_like=True):
 class Captured(msgspec.Struct, array_like=True):
     """The state of an instance, outside it. `kind`: `own` (the environment keeps it under `id`) or `state` (`data` is
     the instance, pickled). `fidelity`: exact, or files+replay where processes are not in it. `versions`: of what made
-    it, by name."""
+    it, by name. `notice`: what the agent was still to be told when it was kept (`silva.envs.notice`)."""
 
     kind: str
     fidelity: str
     id: str = ""
     data: bytes = b""
     versions: dict[str, str] = {}
+    notice: str = ""
 
 
 class Fault(msgspec.Struct, array_like=True):
@@ -72,7 +73,8 @@ class Request(msgspec.Struct, array_like=True):
 
 
 class Reply(msgspec.Struct, array_like=True):
-    """One answer. `seconds` is time spent inside the environment's own code."""
+    """One answer. `seconds` is time spent inside the environment's own code; `notice`, of a restore, what the agent is
+    to be told of it."""
 
     id: int
     seconds: float = 0.0
@@ -84,6 +86,7 @@ class Reply(msgspec.Struct, array_like=True):
     more: bool = False
     hello: Hello | None = None
     captured: Captured | None = None
+    notice: str = ""
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -4,15 +4,17 @@
 
 A stored turn is a policy node and the environment's nodes behind it. What an attacker (or another stage) wrote in the
 environment's place is not compared; what a person, a summariser or a verifier said is passed over, and an action that a
-person took is taken again. Clocks and costs are not compared; messages, tools and rewards are.
+person took is taken again. Clocks and costs are not compared; messages, tools and rewards are, and a notice that stands
+before an answer (`silva.envs.notice`) is none of the answer.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Protocol
 
+from silva.envs.notice import untold
 from silva.envs.protocol import Observation
 from silva.rollout.guided_nodes import REWRITES, answers, not_taken, takes_turn
 from silva.tree import Author, ImagePart, Message, Node, Record, Task, Tool
@@ -27,6 +29,14 @@ class Playable(Protocol):
 
     async def step(self, action: Message) -> Observation:
         """Take the action."""
+        ...
+
+
+class Retakable(Playable, Protocol):
+    """As much of one as may stand in the middle of its task."""
+
+    async def take_again(self, action: Message) -> Observation:
+        """Take an action whose answer is stored; what a restore has to tell waits for the first that is not."""
         ...
 
 
@@ -76,10 +86,10 @@ async def replay(env: Playable, task: Task, seed: int, walk: Sequence[Node]) -> 
     """
     opening, turns = _turns(walk)
     first = await env.reset(task, seed)
-    return await _taken_again(env, turns, 0, [first], _compare(opening, first, 0, cut=not turns))
+    return await _taken_again(env.step, env.step, turns, 0, [first], _compare(opening, first, 0, cut=not turns))
 
 
-async def retake(env: Playable, walk: Sequence[Node], start: int) -> Replayed:
+async def retake(env: Retakable, walk: Sequence[Node], start: int) -> Replayed:
     """Take a walk's actions again from `start` on, in an environment that stands where the nodes before it end.
 
     Args:
@@ -92,11 +102,12 @@ async def retake(env: Playable, walk: Sequence[Node], start: int) -> Replayed:
     """
     _, before = _turns(walk[:start])
     _, turns = _turns(walk[start:])
-    return await _taken_again(env, turns, len(before), [], None)
+    return await _taken_again(env.take_again, env.step, turns, len(before), [], None)
 
 
 async def _taken_again(
-    env: Playable,
+    again: Callable[[Message], Awaitable[Observation]],
+    step: Callable[[Message], Awaitable[Observation]],
     turns: Sequence[tuple[Node, list[Node]]],
     taken: int,
     seen: list[Observation],
@@ -116,7 +127,7 @@ async def _taken_again(
                 node_id=action.id,
             )
             break
-        seen.append(await env.step(action.message))
+        seen.append(await (again if answer else step)(action.message))
         taken = number
         found = _compare(answer, seen[-1], number, cut=number == whole)
     return Replayed(observations=tuple(seen), turns=taken, divergence=found)
@@ -141,8 +152,9 @@ def _compare(stored: Sequence[Node], seen: Observation, turn: int, *, cut: bool)
         if place >= len(seen.messages):
             return _difference("missing", turn, node, shown(node.message), "(nothing)")
         message = seen.messages[place]
-        if _own(node) and node.message != message:
-            return _difference("message", turn, node, shown(node.message), shown(message))
+        stored_message = untold(node.message, node.attributes)
+        if _own(node) and stored_message != message:
+            return _difference("message", turn, node, shown(stored_message), shown(message))
     if len(seen.messages) > len(stored) and not cut:
         extra = seen.messages[len(stored)]
         depth = stored[-1].depth + 1 if stored else 0

@@ -121,7 +121,8 @@ async def grow(
                 stack.push_async_callback(restorers[place].close)
                 await restorers[place].prepare(pools[points[place].env].lease())
         run = known or new_run(config, growth, command, points)
-        await lake.append([msgspec.structs.replace(run, status="running", finished=0.0)])
+        tasks = {point.task.id: point.task.owned_by(run.id) for point in points.values()}
+        await lake.append([msgspec.structs.replace(run, status="running", finished=0.0), *tasks.values()])
         ledger = Ledger(config.budget, remembered.ended)
         turns_left = TurnsLeft(growth.turns, sum(map(new_turns, remembered.ended)))
         grower = _Grower(lake, config, shoots, restorers, pools, remembered, ledger, turns_left, agent_for)

@@ -123,7 +123,9 @@ def _placed(lake: Lake, tree: Tree, walk: tuple[Node, ...], replaced: Node | Non
     trajectory = _through(lake.trajectories(where=field("tree_id") == tree.id), walk[-1])
     if trajectory is None:
         return _unended(lake, tree, walk, replaced, env, run)
-    task = lake.task(trajectory)
+    # Asked of the run that the tree was grown in: branches of branches are of its task, too.
+    of_tree = lake.tasks(run_id=walk[0].run_id, where=field("id") == trajectory.task_id)
+    task = next(iter(of_tree), None) or lake.task(trajectory)
     if task is None:
         raise UsageError(f"tree {tree.id[:12]}: the lake does not hold its task {trajectory.task_id}")
     name = env or named(trajectory.env, run)

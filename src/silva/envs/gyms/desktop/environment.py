@@ -160,9 +160,9 @@ class Desktop:
         """
         return await self._here.keep(msgspec.structs.replace(self._state, played=self._played))
 
-    async def restore(self, snapshot: str) -> None:
+    async def restore(self, snapshot: str) -> str:
         """Make everything what it was at a snapshot. Where it does not hold what ran, files and sites are what they
-        were, applications start anew, and the next answer says so.
+        were, applications start anew, and what is returned says so.
 
         Raises:
             UsageError: the snapshot is gone or damaged, or not of this gym; what is played now is left as it is.
@@ -181,11 +181,9 @@ class Desktop:
         self._begin(state, anew=not resumed)
         if resumed:
             self._played = state.played
-            return
+            return ""
         why = f" ({world.display.lost})" if world.display.lost else ""
-        self._news = (
-            f"[the desktop was started anew{why}: files are as they were, windows as at the beginning of the task]"
-        )
+        return f"[the desktop was started anew{why}: files are as they were, windows as at the beginning of the task]"
 
     async def fidelity(self, snapshot: str) -> str:
         """What coming back to a snapshot brings back: exact where it holds what ran."""
@@ -221,7 +219,6 @@ class Desktop:
         self._anew = anew
         self._played = 0
         self._awaited: Message | None = None
-        self._news = ""
 
     async def _look(self) -> Reply:
         look = await self._here.display.ask(
@@ -238,8 +235,7 @@ class Desktop:
 
     def _shown(self, look: Reply, *before: str) -> Shown:
         display = self._here.display
-        notes = [note for note in (*before, self._news, *crashes(display.ended)) if note]
-        self._news = ""
+        notes = [note for note in (*before, *crashes(display.ended)) if note]
         display.ended.clear()
         return shown(look, notes, bool(self._elements))
 

@@ -117,8 +117,6 @@ class Terminal:
                 text, found = await self._call(made.name, made.parsed) if made.name else ("error: no tool is named", [])
                 risks += found
                 done = made.name == "finish" and not text.startswith("error:")
-            if self._news:
-                text, self._news = f"{self._news}\n\n{text}", ""
             answers.append(tool_result(made.id, text, made.name))
         return Observation(messages=tuple(answers), done=done, risks=self._noted(risks))
 
@@ -154,9 +152,9 @@ class Terminal:
         world = self._here
         return await world.keep(msgspec.structs.replace(self._state, shells=world.shell_states()))
 
-    async def restore(self, snapshot: str) -> None:
+    async def restore(self, snapshot: str) -> str:
         """Make everything what it was at a snapshot. Sessions that it holds run on; others begin anew where they were,
-        and the next answer says so.
+        and what is returned says so.
 
         Raises:
             UsageError: the snapshot is gone, damaged or of another backend; what is played now is left as it is.
@@ -174,7 +172,7 @@ class Terminal:
             await self._world.end()
         self._world = world
         self._begin(found, msgspec.structs.replace(state, shells=()))
-        self._news = await self._anew(state)
+        return await self._anew(state)
 
     async def fidelity(self, snapshot: str) -> str:
         """What coming back to a snapshot brings back: exact where it holds what ran."""
@@ -209,7 +207,6 @@ class Terminal:
         self._state = state
         self._traps: tuple[Trap, ...] = traps(found.name, found.settings().metadata)
         self._verdict: Verdict | None = None
-        self._news = ""
         # Without a solution there is no expert, and nothing to follow.
         self._planned = expert.turns(found, self._here.places) if found.solution else ()
 
