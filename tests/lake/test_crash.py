@@ -66,7 +66,8 @@ def check(location: Path, acknowledged: set[str]) -> None:
             rows = lake.sql("select count(*) n, count(distinct id) d from nodes").to_pylist()
             assert rows == [{"n": len(nodes), "d": len(nodes)}]
     with Lake.open(location, "read") as lake:
-        assert lake.doctor() == []
+        # A kill may interrupt a write half-way: the bytes of what nobody was told is kept are set aside, and named.
+        assert {finding.kind for finding in lake.doctor()} <= {"cut"}
         for trajectory in lake.trajectories(limit=10):
             assert len(lake.walk(trajectory)) == 8
 

@@ -8,7 +8,8 @@ import pytest
 from lake_records import episode, task
 
 from silva.errors import StoreError
-from silva.lake import Lake
+from silva.lake import Lake, field
+from silva.lake.frames import MAGIC, frames
 from silva.tree import Run
 
 
@@ -41,6 +42,31 @@ def test_a_table_that_is_gone_is_missed(tmp_path, table, found):
     location = grown(tmp_path / "lake")
     shutil.rmtree(location / "tables" / f"{table}.lance")
     assert kinds(location) == found
+
+
+def test_an_attempt_without_its_record_is_missed_beside_its_siblings(tmp_path):
+    location = grown(tmp_path / "lake")
+    nodes, lost = episode(1, index=1)
+    with Lake.open(location) as lake:
+        lake.append_sync(nodes)
+    (finding,) = Lake.open(location, "read").doctor()
+    assert finding.kind == "unended" and "1 attempts in 1 of its trees" in finding.message
+    assert f"one is 1.0 of tree {lost.tree_id[:12]}" in finding.message
+
+
+def test_an_end_that_was_cut_off_is_named_with_what_cannot_be_told(tmp_path):
+    location = grown(tmp_path / "lake")
+    left = MAGIC + frames([task(3)]) + frames([task(4)])[:-1]
+    (location / "journal" / "0000000009.open").write_bytes(left)
+    (finding,) = Lake.open(location, "read").doctor()
+    assert finding.kind == "torn" and "sets them aside under quarantine/" in finding.message
+    with Lake.open(location) as lake:
+        assert lake.tasks(where=field("id") == "env/3")
+    (finding,) = Lake.open(location, "read").doctor()
+    assert finding.kind == "cut" and finding.where.startswith("quarantine/0000000009.end.")
+    assert "do not tell which" in finding.message and "remove the file" in finding.message
+    (location / finding.where).unlink()
+    assert kinds(location) == set()
 
 
 def test_a_walk_without_its_last_node_is_found_and_says_what_it_lacks(tmp_path):

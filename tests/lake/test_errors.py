@@ -14,7 +14,8 @@ import pytest
 from lake_records import environment, episode, task
 
 from silva.errors import Exit, SilvaError, StoreError, UsageError
-from silva.lake import Lake
+from silva.lake import Lake, field
+from silva.lake.frames import MAGIC, frame, frames
 
 ROOT = os.name == "posix" and os.geteuid() == 0
 WRITER = """
@@ -159,6 +160,51 @@ def test_a_damaged_table_is_found(tmp_path):
         file.write_bytes(b"\x00" * 100)
     (finding,) = Lake.open(tmp_path / "lake", "read").doctor()
     assert finding.kind == "table" and finding.where == "tasks" and "\n" not in finding.message
+
+
+def test_a_damaged_file_costs_its_own_rows_alone_and_they_are_told(tmp_path, caplog):
+    location = tmp_path / "lake"
+    kept: list[set[Path]] = []
+    for some in (range(40), range(40, 100)):
+        with Lake.open(location) as lake:
+            lake.append_sync([task(number) for number in some])
+        kept.append(set((location / "tables" / "tasks.lance" / "data").iterdir()))
+    (second,) = kept[1] - kept[0]
+    second.write_bytes(b"\0" * 100)
+    with Lake.open(location, "read") as lake:
+        left = {f"env/{number}" for number in range(40)}
+        assert {each.id for each in lake.tasks()} == left
+        assert {each.id for each in lake.tasks(where=field("id") != "env/3")} == left - {"env/3"}
+        assert lake.sql("select count(id) n from tasks where id <> 'env/3'").to_pylist() == [{"n": 39}]
+        (finding,) = lake.doctor()
+        assert finding.kind == "table" and "row 41 to 100" in finding.message and "left out" in finding.message
+    assert len([each for each in caplog.records if "row 41 to 100 cannot be read" in each.getMessage()]) == 1
+
+
+def test_a_row_that_holds_no_record_is_left_out_by_name(tmp_path):
+    location = tmp_path / "lake"
+    with Lake.open(location) as lake:
+        lake.append_sync([task(1), task(2)])
+    with Lake.open(location) as lake:
+        table = lake._tables.open("tasks")  # pyright: ignore
+        assert table is not None
+        table.update(where="id = 'env/2'", values={"rest": b"\x81\xa4tags\xa1x"})
+    with Lake.open(location, "read") as lake:
+        assert [each.id for each in lake.tasks()] == ["env/1"]
+        (finding,) = lake.doctor()
+        assert finding.kind == "table" and finding.message.startswith("env/2: cannot be read")
+
+
+def test_a_whole_record_that_cannot_be_read_is_left_out_of_the_journal_alone(tmp_path):
+    location = tmp_path / "lake"
+    with Lake.open(location) as lake:
+        lake.append_sync([task(1)])
+    strange = MAGIC + frame(b"\x92\x01\xa4what") + frames([task(2)])
+    (location / "journal" / "0000000009.sealed").write_bytes(strange)
+    with Lake.open(location, "read") as lake:
+        assert {each.id for each in lake.tasks()} == {"env/1", "env/2"}
+        (finding,) = lake.doctor()
+        assert finding.kind == "record" and "1 records of segment 9" in finding.message
 
 
 def test_blobs_without_entry_or_file_are_found(tmp_path):

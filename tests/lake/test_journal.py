@@ -12,7 +12,7 @@ from lake_records import episode, held, task
 from silva.errors import StoreError
 from silva.lake.frames import MAGIC, entry, frames, scan
 from silva.lake.journal import Journal
-from silva.lake.recovery import recover
+from silva.lake.recovery import ends, recover
 from silva.lake.segment import segments
 
 
@@ -91,9 +91,22 @@ def test_every_torn_end_is_cut_to_the_last_whole_frame(tmp_path):
 
 
 def test_garbage_after_the_end_is_cut_too(tmp_path):
-    (tmp_path / "0000000001.open").write_bytes(MAGIC + frames([task(1)]) + bytes(4096))
-    assert recover(tmp_path, "here") == 1
-    assert held(tmp_path) == ["env/1"]
+    journal = tmp_path / "journal"
+    journal.mkdir()
+    (journal / "0000000001.open").write_bytes(MAGIC + frames([task(1)]) + bytes(4096))
+    assert recover(journal, "here") == 1
+    assert held(journal) == ["env/1"] and ends(journal) == []
+
+
+def test_what_is_cut_off_an_end_is_kept_to_the_byte(tmp_path):
+    journal = tmp_path / "journal"
+    journal.mkdir()
+    last = frames([task(2)])[:-1]
+    (journal / "0000000001.open").write_bytes(MAGIC + frames([task(1)]) + last)
+    (journal / "0000000002.open").write_bytes(MAGIC + last + bytes(4096))
+    assert recover(journal, "here") == 2
+    assert held(journal) == ["env/1"]
+    assert [path.read_bytes() for path in ends(journal)] == [last, last]
 
 
 def test_damage_in_the_middle_is_refused_by_name_and_what_is_whole_is_found(tmp_path):

@@ -1,14 +1,13 @@
 """The doctor: looks at everything a lake keeps and says, one line each, what is not as it should be.
 
-Journal: damaged segments, a torn last write. Tables: gone, unreadable, an id twice, a node whose parent is missing, a
-trajectory whose last node is, a tree of a finished run without a trajectory. Blobs:
-missing, damaged, or without an entry. Ledgers: an entry missing or damaged. Tags: naming what is gone. A repair never
-throws acknowledged data away: a damaged segment is set aside under `quarantine/` and its whole frames are kept.
+Journal: damaged segments, a torn last write, ends that were cut off. Tables: gone, unreadable, rows left out, an id
+twice, a node whose parent is missing, a trajectory whose last node is, attempts of a finished run without a trajectory.
+Blobs: missing, damaged, or without an entry. Ledgers: an entry missing or damaged. Tags: naming what is gone. A repair
+throws nothing away: a damaged segment is set aside under `quarantine/` and its whole frames are kept.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from silva.lake.lease import WRITERS, left
 from silva.lake.ledger import ROOT, Ledger, ledgers
 from silva.lake.lock import held, lock_folder, spool_name
 from silva.lake.place import Folder, Place
-from silva.lake.recovery import begun, inspect, salvage
+from silva.lake.recovery import begun, cut, ends, inspect, salvage
 from silva.lake.rows import read
 from silva.lake.segment import is_numbered, segments
 from silva.lake.sql import query
@@ -44,11 +43,11 @@ class Finding(Record, frozen=True, kw_only=True):
 
 def examine(place: Place, tables: Tables, tail: Tail | None, *, repair: bool, writing: bool) -> list[Finding]:
     """Look at everything. `writing`: this process is the lake's writer, its open segment is its own."""
-    findings = _journal(place, repair, writing)
-    named, wrong = _ledgers(place)
-    findings += wrong
     if tail is not None:
         tail.refresh()
+    findings = _journal(place, tail, repair, writing)
+    named, wrong = _ledgers(place)
+    findings += wrong
     findings += _tables(place, tables)
     if not any(finding.kind == "table" for finding in findings):
         findings += _tree(tables, tail)
@@ -77,7 +76,7 @@ def _writers(place: Place, writing: bool) -> list[Finding]:
     return findings
 
 
-def _journal(place: Place, repair: bool, writing: bool) -> list[Finding]:
+def _journal(place: Place, tail: Tail | None, repair: bool, writing: bool) -> list[Finding]:
     findings: list[Finding] = []
     alive = writing or (not repair and held(lock_folder(place)))
     for number, path in segments(place.journal).items():
@@ -90,17 +89,20 @@ def _journal(place: Place, repair: bool, writing: bool) -> list[Finding]:
         if found is None or not found.damage:
             continue
         torn = path.suffix == ".open" and found.torn
-        lost = begun(path, found) if torn else sum(damage.end - damage.start for damage in found.damage)
+        lost = len(begun(path, found)) if torn else sum(damage.end - damage.start for damage in found.damage)
         if not lost:
             continue
         if repair:
             with refusals(place.where):
                 if torn and found.payloads:
-                    os.truncate(path, found.damage[0].start)
+                    cut(path, found)
                 else:
-                    salvage(path, place.journal.parent / "quarantine")
+                    salvage(path)
         if torn:
-            message = f"segment {number} ends in {lost} bytes never acknowledged; the next writer cuts them off"
+            message = (
+                f"segment {number} ends in {lost} bytes that are no whole batch; the next writer sets them aside under "
+                "quarantine/"
+            )
         else:
             message = (
                 f"segment {number} has {lost} damaged bytes from byte {found.damage[0].start}; {len(found.payloads)} "
@@ -109,6 +111,20 @@ def _journal(place: Place, repair: bool, writing: bool) -> list[Finding]:
         findings.append(
             Finding(kind="torn" if torn else "segment", where=f"journal/{path.name}", message=message, repaired=repair)
         )
+    for number, why in sorted(tail.left_out.items()) if tail is not None else ():
+        message = (
+            f"{len(why)} records of segment {number} are whole and cannot be read ({why[0]}); they are left out of "
+            "every answer, and the segment stays in the journal: read it with the Silva that wrote it"
+        )
+        findings.append(Finding(kind="record", where=f"journal/{number:010d}", message=message))
+    for path in ends(place.journal):
+        message = (
+            f"{path.stat().st_size} bytes at the end of segment {int(path.stem.split('.')[0])} were no whole batch and "
+            "were set aside: a write that a kill interrupted, of which nobody was told that it is kept, or "
+            "acknowledged records that were cut open; the bytes do not tell which. Look whether the last turns of what "
+            "ran then are here (`silva trees list`), play or import again what is missed, and remove the file"
+        )
+        findings.append(Finding(kind="cut", where=f"quarantine/{path.name}", message=message))
     return findings
 
 
@@ -122,7 +138,7 @@ def _tables(place: Place, tables: Tables) -> list[Finding]:
         try:
             rows = tables.select(name)
             if rows is not None and name in TABLES:
-                read(TABLES[name], rows)
+                read(TABLES[name], rows, tables.leave_out)
                 keys = [rows.column(key).to_pylist() for key in TABLES[name].key if key in rows.column_names]
                 again = rows.num_rows - len(set(zip(*keys, strict=True)))
                 if again:
@@ -139,7 +155,21 @@ def _tables(place: Place, tables: Tables) -> list[Finding]:
                     message=f"{error}; restore the table from a copy, or read a tagged version",
                 )
             )
+        findings += _left_out(tables, name)
     return findings
+
+
+def _left_out(tables: Tables, name: str) -> list[Finding]:
+    """Rows that stand in the table and in no answer."""
+    left = {row: why for (table, row), why in tables.left_out.items() if table == name}
+    if not left:
+        return []
+    some = ", ".join(sorted(left)[:3]) + (" …" if len(left) > 3 else "")
+    message = (
+        f"{some}: cannot be read ({next(iter(left.values()))}) and left out of every answer; the others are read. "
+        "Restore the table from a copy, or read a tagged version"
+    )
+    return [Finding(kind="table", where=name, message=message)]
 
 
 def _tree(tables: Tables, tail: Tail | None) -> list[Finding]:
@@ -164,15 +194,20 @@ def _tree(tables: Tables, tail: Tail | None) -> list[Finding]:
             "copy, or play them again"
         )
         findings.append(Finding(kind="leaf", where="trajectories", message=message))
+    # Nodes of an attempt carry its slot, so an attempt whose record is lost is missed beside its siblings, too.
     unended = (
-        "select r.id as run, count(distinct n.tree_id) as n, min(n.tree_id) as one from runs r join nodes n "
-        "on n.run_id = r.id where r.status = 'finished' and r.command = 'rollout' and n.slot <> '' "
-        "and n.tree_id not in (select tree_id from trajectories) group by r.id order by r.id"
+        "select r.id as run, count(distinct n.tree_id || ' ' || n.slot) as n, count(distinct n.tree_id) as trees, "
+        "min(n.tree_id || ' ' || n.slot) as one from runs r join nodes n on n.run_id = r.id "
+        "where r.status = 'finished' and r.command = 'rollout' and n.slot <> '' and not exists (select 1 from "
+        "trajectories t where t.tree_id = n.tree_id and t.index || '.' || t.attempt = n.slot) "
+        "group by r.id order by r.id"
     )
     for row in query(unended, tables, tail).to_pylist():
+        tree, _, slot = row["one"].partition(" ")
         message = (
-            f"run {row['run']} is finished, and {row['n']} of its trees have no trajectory (one is {row['one'][:12]}): "
-            "what was said is here, how it ended is not; restore the table from a copy, or play them again"
+            f"run {row['run']} is finished, and {row['n']} attempts in {row['trees']} of its trees have no trajectory "
+            f"(one is {slot} of tree {tree[:12]}): what was said is here, how it ended is not; restore the table from "
+            "a copy, or play them again"
         )
         findings.append(Finding(kind="unended", where="trajectories", message=message))
     return findings

@@ -11,8 +11,8 @@ import pyarrow.compute as compute
 from silva.errors import StoreError, UsageError
 from silva.lake.columns import NODES, Table
 from silva.lake.filters import Filter, field, literal
+from silva.lake.matching import matching
 from silva.lake.rows import build, key_of, read
-from silva.lake.sql import matching
 from silva.lake.tables import Tables
 from silva.lake.tail import Tail
 from silva.tree import Node, Trajectory
@@ -47,7 +47,7 @@ class Reader:
             fresh = [record for record in fresh if record.id not in known]
             replaced = {record.id for record in fresh}
         rows = self._stored(table, sql, None if limit is None else limit + len(replaced))
-        stored: list[Any] = [] if rows is None else read(table, rows)
+        stored: list[Any] = [] if rows is None else read(table, rows, self._tables.leave_out)
         found = [record for record in stored if key_of(table, record) not in replaced] + fresh
         return found if limit is None else found[:limit]
 
@@ -119,7 +119,10 @@ class Reader:
             return fresh
         # Lance finds the tree by its index; sorting out the siblings takes it longer than handing them over.
         mine = compute.is_in(rows.column("slot"), value_set=pa.array(slots))  # pyright: ignore[reportAttributeAccessIssue]
-        return [*fresh, *read(NODES, rows.filter(mine))]  # of two records of an id the stored one counts
+        return [
+            *fresh,
+            *read(NODES, rows.filter(mine), self._tables.leave_out),
+        ]  # of two records of an id the stored one counts
 
     def _fresh(self, table: Table, given: dict[str, str], where: Filter | None) -> list[Any]:
         if self._tail is None:

@@ -1,7 +1,9 @@
 """What a writer does first: put in order the segments that the last writer left.
 
-A torn last write was never acknowledged and is cut off. Damage in the middle is not silently stepped over: the lake is
-refused until `silva lake doctor --repair` has set the damaged file aside and saved what is whole in it.
+An end that is no whole batch is cut off, and its bytes are set aside: a write that its writer's end interrupted, which
+was never acknowledged, looks the same as acknowledged records that somebody cut open. Damage in the middle is not
+silently stepped over: the lake is refused until `silva lake doctor --repair` has set the damaged file aside and saved
+what is whole in it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,11 @@ from silva.lake.durable import refusals, sync_folder, write_whole
 from silva.lake.frames import MAGIC, Scan, parts, scan
 from silva.lake.segment import seal, segments
 
+QUARANTINE = "quarantine"
+"""The folder beside the journal for bytes that are no records any more."""
+END = ".end."
+"""What the name of an end that was cut off has behind its segment's number."""
+
 
 def inspect(path: Path) -> Scan | None:
     """What a segment file holds; None for one that a writer had only begun."""
@@ -23,10 +30,26 @@ def inspect(path: Path) -> Scan | None:
     return scan(data, len(MAGIC) if data.startswith(MAGIC) else 0)
 
 
-def begun(path: Path, found: Scan) -> int:
-    """How many bytes of a batch that was never acknowledged are at the end of an open segment, which may have zeros
-    behind them."""
-    return len(path.read_bytes()[found.damage[0].start :].rstrip(b"\0"))
+def begun(path: Path, found: Scan) -> bytes:
+    """The bytes at the end of an open segment that are no whole batch, without the zeros that may stand behind them."""
+    return path.read_bytes()[found.damage[0].start :].rstrip(b"\0")
+
+
+def cut(path: Path, found: Scan) -> None:
+    """Take the end off an open segment that is no whole batch; its bytes stay under `quarantine/`.
+
+    Raises:
+        OSError: the disk refuses.
+    """
+    data = begun(path, found)
+    if data:
+        write_whole(path.parent.parent / QUARANTINE / f"{path.stem}{END}{path.stat().st_mtime_ns}", data)
+    os.truncate(path, found.damage[0].start)
+
+
+def ends(journal: Path) -> list[Path]:
+    """The ends that were cut off the segments of a journal and set aside."""
+    return sorted((journal.parent / QUARANTINE).glob(f"*{END}*"))
 
 
 def recover(folder: Path, where: str) -> int:
@@ -44,11 +67,11 @@ def recover(folder: Path, where: str) -> int:
                 if found.damage:
                     raise damaged(where, number, found)
                 continue
+            if found is not None and found.damage:
+                cut(path, found)
             if found is None or not found.payloads:
                 path.unlink()
                 continue
-            if found.damage:
-                os.truncate(path, found.damage[0].start)
             seal(path)
         if folder.is_dir():
             sync_folder(folder)
@@ -63,10 +86,10 @@ def damaged(where: str, number: int, found: Scan) -> StoreError:
     )
 
 
-def salvage(path: Path, quarantine: Path) -> int:
-    """Set a damaged segment aside under `quarantine` and keep its whole frames in its place; return how many."""
+def salvage(path: Path) -> int:
+    """Set a damaged segment aside under `quarantine/` and keep its whole frames in its place; return how many."""
     found = inspect(path)
-    write_whole(quarantine / f"{path.name}.{path.stat().st_mtime_ns}", path.read_bytes())
+    write_whole(path.parent.parent / QUARANTINE / f"{path.name}.{path.stat().st_mtime_ns}", path.read_bytes())
     payloads = [] if found is None else found.payloads
     target = path.with_suffix(".sealed")
     if payloads:

@@ -17,6 +17,8 @@ from silva.lake.columns import Column, Table, plain
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode
 _MISSING = object()
+_WRONG = (msgspec.MsgspecError, AttributeError, TypeError, UnicodeDecodeError)
+"""What bytes raise that are not what was written."""
 
 
 class _Leaf(msgspec.Struct, frozen=True):
@@ -65,11 +67,17 @@ def key_of(table: Table, record: Any) -> Any:
     return record.id if len(table.key) == 1 else tuple(getattr(record, name) for name in table.key)
 
 
-def read(table: Table, rows: pa.Table) -> list[Any]:
+def read(table: Table, rows: pa.Table, leave_out: Callable[[str, str, str], None] | None = None) -> list[Any]:
     """The records in `rows` (columns missing from it, or null, are read from `rest`).
 
+    Args:
+        table: whose rows they are.
+        rows: all columns, or some.
+        leave_out: told of each row that does not hold the record its table promises, which is left out: the table's
+            name, the row's id, why.
+
     Raises:
-        StoreError: a row does not hold the record its table promises.
+        StoreError: there is such a row, and nobody to be told of it.
     """
     present = set(rows.column_names)
     bodies: list[dict[str, Any]] = [dict.fromkeys(_nullable(table.record)) for _ in range(rows.num_rows)]
@@ -79,15 +87,30 @@ def read(table: Table, rows: pa.Table) -> list[Any]:
             for body, value in zip(bodies, rows.column(column.name).to_pylist(), strict=True):
                 if value is not None:
                     _place(body, outer)[name] = column.read(value) if column.read is not None else value
-    for body, rest in zip(bodies, rows.column("rest").to_pylist(), strict=True):
-        if rest is not None:
-            for path, value in _decode(rest).items():
-                *outer, name = path.split(".")
-                _place(body, outer)[name] = value
+    rests = rows.column("rest").to_pylist()
     try:
+        for body, rest in zip(bodies, rests, strict=True):
+            if rest is not None:
+                _put_rest(body, rest)
         return msgspec.convert(bodies, list[table.record])
-    except msgspec.ValidationError as error:
-        raise StoreError(f"table {table.name}: a row cannot be read ({error}); run `silva lake doctor`") from error
+    except _WRONG as error:
+        if leave_out is None:
+            raise StoreError(f"table {table.name}: a row cannot be read ({error}); run `silva lake doctor`") from error
+    found: list[Any] = []
+    for number, (body, rest) in enumerate(zip(bodies, rests, strict=True)):
+        try:
+            if rest is not None:
+                _put_rest(body, rest)
+            found.append(msgspec.convert(body, table.record))
+        except _WRONG as error:
+            leave_out(table.name, str(body.get("id") or f"row {number}"), " ".join(str(error).split()))
+    return found
+
+
+def _put_rest(body: dict[str, Any], rest: bytes) -> None:
+    for path, value in _decode(rest).items():
+        *outer, name = path.split(".")
+        _place(body, outer)[name] = value
 
 
 def _array(column: Column, values: list[Any], rests: list[dict[str, Any] | None]) -> pa.Array:

@@ -46,8 +46,9 @@ def text(tables: Tables, tail: Tail | None, query: str, limit: int) -> list[tupl
     found: list[tuple[float, Node]] = []
     rows = tables.text(" ".join(wanted), limit) if plain(wanted) else None
     if rows is not None:
-        stored = zip(rows.column("_score").to_pylist(), read(NODES, rows), strict=True)
-        found = [(each, node) for each, node in stored if score(wanted, [_text(node)])[0] > 0]
+        scores = dict(zip(rows.column("id").to_pylist(), rows.column("_score").to_pylist(), strict=True))
+        stored = read(NODES, rows, tables.leave_out)
+        found = [(scores[node.id], node) for node in stored if score(wanted, [_text(node)])[0] > 0]
     else:
         found = _scan(tables, wanted, limit)
     seen = known | {node.id for _, node in found}
@@ -71,7 +72,7 @@ def _nodes(tables: Tables, scored: list[tuple[float, str]]) -> list[tuple[float,
         return []
     some = ", ".join(literal(each) for _, each in scored)
     rows = tables.select(NODES.name, f"id in ({some})")
-    by_id = {node.id: node for node in read(NODES, rows)} if rows is not None else {}
+    by_id = {node.id: node for node in read(NODES, rows, tables.leave_out)} if rows is not None else {}
     return [(each, by_id[node_id]) for each, node_id in scored if node_id in by_id]
 
 

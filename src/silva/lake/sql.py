@@ -18,6 +18,7 @@ import pyarrow.dataset as ds
 
 from silva.errors import UsageError
 from silva.lake.columns import TABLES
+from silva.lake.matching import locked
 from silva.lake.tables import Tables
 from silva.lake.tail import Tail
 
@@ -26,15 +27,9 @@ if TYPE_CHECKING:
 
 BATCH = 65_536
 """Rows Lance hands over at once. At its own 1,024, handing over took seven times as long as reading."""
+_UNREADABLE = "LanceError(IO)"
+"""What Lance says of a file that it cannot read."""
 _FUNCTIONS = {"unnest", "range", "generate_series", "generate_subscripts", "json_each", "json_tree"}
-_LOCKED = (
-    "set enable_external_access = false",
-    "set python_enable_replacements = false",
-    "set autoinstall_known_extensions = false",
-    "set autoload_known_extensions = false",
-    "set allow_community_extensions = false",
-    "set lock_configuration = true",
-)
 
 
 class _LanceDataset(ds.Dataset):
@@ -67,30 +62,17 @@ def query(text: str, tables: Tables, tail: Tail | None) -> pa.Table:
     """
     import duckdb
 
-    with closing(_locked()) as connection:
+    with closing(locked()) as connection:
         used = _used(connection, text)
-        try:
-            for name in used:
-                _register(connection, name, tables, tail)
-            return connection.sql(text).to_arrow_table()
-        except duckdb.Error as error:
-            raise UsageError(f"sql: {_line(error)}") from error
-
-
-def matching(rows: pa.Table, condition: str) -> pa.Table:
-    """The rows that meet a condition of `silva.lake.filters`."""
-    with closing(_locked()) as connection:
-        connection.register("rows", rows)
-        return connection.sql(f"select * from rows where {condition}").to_arrow_table()
-
-
-def _locked() -> duckdb.DuckDBPyConnection:
-    import duckdb
-
-    connection = duckdb.connect(":memory:")
-    for statement in _LOCKED:
-        connection.execute(statement)
-    return connection
+        for whole in (True, False):
+            try:
+                for name in used:
+                    _register(connection, name, tables, tail, whole)
+                return connection.sql(text).to_arrow_table()
+            except duckdb.Error as error:
+                if not whole or _UNREADABLE not in str(error):
+                    raise UsageError(f"sql: {_line(error)}") from error
+    raise AssertionError("either was answered or refused")
 
 
 def _used(connection: duckdb.DuckDBPyConnection, text: str) -> list[str]:
@@ -133,7 +115,8 @@ def _entries(parsed: Any) -> Iterator[dict[str, Any]]:
         yield from (node.get("cte_map") or {}).get("map", [])
 
 
-def _register(connection: duckdb.DuckDBPyConnection, name: str, tables: Tables, tail: Tail | None) -> None:
+def _register(connection: duckdb.DuckDBPyConnection, name: str, tables: Tables, tail: Tail | None, whole: bool) -> None:
+    """Make a table known. `whole`: as Lance reads it, every row; else without those that cannot be read."""
     spec = TABLES[name]
     columns = ", ".join(f'"{column.name}"' for column in spec.columns)
     table = tables.snapshot(name)
@@ -141,13 +124,13 @@ def _register(connection: duckdb.DuckDBPyConnection, name: str, tables: Tables, 
     stored, fresh = f"_{name}_stored", f"_{name}_fresh"
     if table is None:
         connection.register(fresh, rows)
-        connection.execute(f"create view {name} as select {columns} from {fresh}")
+        connection.execute(f"create or replace view {name} as select {columns} from {fresh}")
         return
-    connection.register(stored, _LanceDataset(table))
+    connection.register(stored, _LanceDataset(table) if whole else tables.select(name))
     present = set(table.schema.names)
     kept = ", ".join(f'"{c.name}"' if c.name in present else f'null as "{c.name}"' for c in spec.columns)
     if not rows.num_rows:
-        connection.execute(f"create view {name} as select {kept} from {stored}")
+        connection.execute(f"create or replace view {name} as select {kept} from {stored}")
         return
     connection.register(fresh, rows)
     old, new = f"select {kept} from {stored}", f"select {columns} from {fresh}"
@@ -157,7 +140,7 @@ def _register(connection: duckdb.DuckDBPyConnection, name: str, tables: Tables, 
         old += f" where ({known}) not in (select ({keys}) from {fresh})"
     else:
         new += f" where ({keys}) not in (select ({known}) from {stored})"
-    connection.execute(f"create view {name} as {old} union all {new}")
+    connection.execute(f"create or replace view {name} as {old} union all {new}")
 
 
 def _line(error: Exception) -> str:

@@ -7,6 +7,7 @@ before it returns.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -21,6 +22,8 @@ import pyarrow.compute as compute
 from silva.errors import SilvaError, StoreError
 from silva.lake.columns import NODES, TABLES, Table
 from silva.lake.durable import refusals, settle
+from silva.lake.matching import matching
+from silva.lake.piecewise import readable
 from silva.lake.place import Folder, Place
 
 log = logging.getLogger(__name__)
@@ -30,13 +33,20 @@ EMBEDDINGS = "embeddings"
 CACHES_MB = 288.0
 """What Lance may keep in memory of indices (eight ninths) and of what it knows of files. Every commit makes new files,
 and its own bounds are gigabytes: a process that writes and reads for days would grow for days."""
+_OF_THE_MACHINE = re.compile(r"os error (?!2\b)\d+")
+"""A file that may not be opened (or a disk that fails) may be there as a whole: then nothing is left out. One that is
+gone (2) is not."""
 OPTIMIZE_AT = 100_000
 """Rows of nodes outside the indices from which a lake that is closed is optimised."""
 
 
 class Tables:
     """The tables at a place; with `pinned` (version by table name) as they were when they were tagged `tag`, else as
-    they are. `caches_mb`: what Lance may keep in memory of indices and files."""
+    they are. `caches_mb`: what Lance may keep in memory of indices and files.
+
+    Attributes:
+        left_out: rows that could not be read and so are in no answer: why, by table and the row's name.
+    """
 
     def __init__(
         self, place: Place, pinned: dict[str, int] | None = None, caches_mb: float = CACHES_MB, *, tag: str = ""
@@ -44,6 +54,7 @@ class Tables:
         self._place, self._pinned, self._branch = place, pinned, _branch(tag)
         self._opened: dict[str, Any] = {}
         self._mutex = threading.RLock()
+        self.left_out: dict[tuple[str, str], str] = {}
         import lancedb  # half a second to import: only a lake that is opened pays it
 
         with self.refusals("open"):
@@ -69,6 +80,18 @@ class Tables:
             raise StoreError(
                 f"lake {self._place.where}: cannot {what} ({line[:200]}); run `silva lake doctor`"
             ) from error
+
+    def leave_out(self, table: str, row: str, why: str) -> None:
+        """Remember, and say once, that a row is in no answer."""
+        if (table, row) not in self.left_out:
+            self.left_out[table, row] = why
+            log.warning(
+                "lake %s: table %s: %s cannot be read and is left out (%s); run `silva lake doctor`",
+                self._place.where,
+                table,
+                row,
+                why,
+            )
 
     def names(self) -> set[str]:
         """Names of the tables that exist."""
@@ -138,8 +161,8 @@ class Tables:
             table = self.open(name)
             if table is not None:
                 with self.refusals(f"read table {name}"):
-                    numbers = table.search().select(["segment"]).to_arrow().column("segment")
-                    newest = max(newest, _largest(numbers))
+                    rows = self.select(name, columns=["segment"])
+                    newest = max(newest, 0 if rows is None else _largest(rows.column("segment")))
         return newest
 
     def merge(self, spec: Table, rows: pa.Table) -> None:
@@ -176,7 +199,7 @@ class Tables:
     def select(
         self, name: str, where: str | None = None, columns: Sequence[str] | None = None, limit: int | None = None
     ) -> pa.Table | None:
-        """Rows of a table, or None while there is none."""
+        """Rows of a table, or None while there is none. Those of a damaged file are left out, and remembered."""
         table = self.open(name)
         if table is None:
             return None
@@ -188,7 +211,18 @@ class Tables:
                 query = query.select(list(columns))
             if limit is not None:
                 query = query.limit(limit)
-            return query.to_arrow()
+            try:
+                return query.to_arrow()
+            except (RuntimeError, OSError) as error:
+                if not isinstance(self._place, Folder) or _OF_THE_MACHINE.search(str(error)):
+                    raise
+                found, gaps = readable(table, None if where else columns)
+                if not gaps:
+                    raise
+            for gap in gaps:
+                self.leave_out(name, f"row {gap.start + 1} to {gap.end}", gap.why)
+            found = matching(found, where) if where else found
+            return (found if columns is None else found.select(list(columns)))[:limit]
 
     def text(self, words: str, limit: int) -> pa.Table | None:
         """The best rows of `nodes` for the words, with `_score`; None while there is no index to ask."""
@@ -198,7 +232,11 @@ class Tables:
         with self.refusals("search text"):
             if not any("text" in index.columns for index in table.list_indices()):
                 return None
-            return table.search(words, query_type="fts", fts_columns="text").limit(limit).to_arrow()
+            try:
+                return table.search(words, query_type="fts", fts_columns="text").limit(limit).to_arrow()
+            except (RuntimeError, OSError) as error:  # a file is damaged: the texts that can be read are
+                log.warning("lake %s: full text: %s", self._place.where, " ".join(str(error).split())[:200])
+                return None
 
     def unindexed(self, name: str) -> int:
         """Rows of a table that its key's index does not cover yet."""

@@ -7,19 +7,23 @@ decide.
 
 from __future__ import annotations
 
+import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from silva.errors import StoreError
 from silva.lake.columns import TABLES, Table
 from silva.lake.entry import BlobEntry
 from silva.lake.frames import MAGIC, Entry, entry, scan, whole
 from silva.lake.rows import build, key_of
 from silva.lake.segment import added, segments
 from silva.tree import Node, Run, Supervision, Task, Trajectory
+
+log = logging.getLogger(__name__)
 
 _NAMES: dict[type, str] = {
     Node: "nodes",
@@ -56,7 +60,11 @@ class _Segment:
 
 
 class Tail:
-    """The records of a journal folder's segments. Safe to use from several threads."""
+    """The records of a journal folder's segments. Safe to use from several threads.
+
+    Attributes:
+        left_out: by segment, why records of it that are whole could not be read; they are in no answer.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -64,6 +72,7 @@ class Tail:
         self._sorted = Sorted()
         self._chunks: dict[str, list[pa.Table]] = {}
         self._mutex = threading.Lock()
+        self.left_out: dict[int, list[str]] = {}
 
     def refresh(self) -> None:
         """Read what was added since the last time; forget segments that are gone."""
@@ -72,6 +81,7 @@ class Tail:
             gone = [number for number in self._segments if number not in found]
             for number in gone:
                 del self._segments[number]
+                self.left_out.pop(number, None)
             fresh: list[Entry] = []
             for number, path in found.items():
                 fresh += self._read(number, path)
@@ -92,10 +102,20 @@ class Tail:
         payloads, end = whole(data)
         if end < len(data) and path.suffix == ".sealed":
             payloads, end = scan(data).payloads, len(data)  # what is whole stays readable until doctor repairs it
-        entries = [entry(payload) for payload in payloads]
+        entries = list(self._whole(number, payloads))
         segment.entries += entries
         segment.offset += end
         return entries
+
+    def _whole(self, number: int, payloads: Iterable[bytes]) -> Iterator[Entry]:
+        for payload in payloads:
+            try:
+                yield entry(payload)
+            except StoreError as error:
+                before = self.left_out.setdefault(number, [])
+                before.append(str(error))
+                if len(before) == 1:
+                    log.warning("segment %d: a record cannot be read and is left out (%s)", number, error)
 
     def records(self, table: Table) -> list[Any]:
         """The records of one table, each id once."""
