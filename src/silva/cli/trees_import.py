@@ -16,7 +16,9 @@ import msgspec
 from silva.cli.trees_export import images_of
 from silva.errors import UsageError
 from silva.tree import NO_USAGE, AnyRecord, Lineage, Node, Run, Trajectory, Usage, digest
+from silva.tree.copies import turns_on
 from silva.tree.formats import Bundle, Loader, described, detect, find, merged, reference, renamed, salvage
+from silva.tree.trajectory import SHARED_TURNS
 
 _BATCH = 2000
 
@@ -148,7 +150,7 @@ def _fresh(lake: Any, bundle: Bundle) -> list[AnyRecord]:
     tasks = {task.id for task in lake.tasks(run_id=bundle.run.id) if task.run_id}
     grown = [each for each in bundle.trajectories if each.id not in trajectories]
     if not described(bundle.run):
-        grown = [_billed_once(bundle, each, nodes) for each in grown]
+        grown = _counted_once(bundle, grown, nodes)
     return [
         *(task.owned_by(bundle.run.id) for task in bundle.tasks if task.id not in tasks),
         *(node for node in bundle.nodes if node.id not in nodes),
@@ -157,12 +159,28 @@ def _fresh(lake: Any, bundle: Bundle) -> list[AnyRecord]:
     ]
 
 
-def _billed_once(bundle: Bundle, trajectory: Trajectory, known: set[str]) -> Trajectory:
-    """The trajectory without the cost of turns that the lake holds: a session that went on, or the fork of one."""
-    before = [node.usage for node in bundle.walk(trajectory) if node.id in known]
-    if not before:
+def _counted_once(bundle: Bundle, grown: list[Trajectory], known: set[str]) -> list[Trajectory]:
+    """The trajectories, each without the turns, and their cost, that the lake or an earlier one of them holds: of a
+    session that went on, of the fork of one, of a conversation that branches."""
+    counted, counts = set(known), list[Trajectory]()
+    for trajectory in grown:
+        walk = bundle.walk(trajectory)
+        shared = len(turns_on(node for node in walk if node.id in counted))
+        # What branches of one session share, its reader has billed to the first of them; what sessions share, nobody.
+        whole = trajectory.usage == sum((node.usage for node in walk), NO_USAGE)
+        paid = counted if whole else known
+        billed = _billed_once(trajectory, [node for node in walk if node.id in paid])
+        attributes = {**billed.attributes, SHARED_TURNS: shared} if shared else billed.attributes
+        counts.append(msgspec.structs.replace(billed, attributes=attributes))
+        counted.update(node.id for node in walk)
+    return counts
+
+
+def _billed_once(trajectory: Trajectory, known: list[Node]) -> Trajectory:
+    """The trajectory without the cost of nodes that were paid for."""
+    if not known:
         return trajectory
-    paid = sum(before, NO_USAGE)
+    paid = sum((node.usage for node in known), NO_USAGE)
     left = {
         name: max(value * 0, value - getattr(paid, name))
         for name, value in msgspec.structs.asdict(trajectory.usage).items()

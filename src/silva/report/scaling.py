@@ -18,6 +18,7 @@ from typing import NamedTuple
 from silva.report.interval import Interval, mean
 from silva.report.summary import counted
 from silva.tree import Author, Node, Record, Trajectory
+from silva.tree.copies import turn_at
 
 POINTS = 40
 """Budgets a curve has at most."""
@@ -107,7 +108,7 @@ def readings(nodes: Iterable[Node], started: float) -> list[Reading]:
     found: list[Reading] = []
     turn, latest = 0, 0.0
     for node in nodes:
-        if node.author is Author.POLICY:
+        if turn_at(node):
             turn += 1
         elif node.author is Author.ENVIRONMENT and turn and node.message.role == "tool":
             said = _SAID.match(node.message.text)

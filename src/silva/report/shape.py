@@ -17,6 +17,7 @@ import msgspec
 from silva.redact import redact
 from silva.report.conversation import verdict
 from silva.tree import Author, ImagePart, Message, Node, Record, Trajectory, Tree
+from silva.tree.copies import turn_at
 
 KINDS = ("solved", "unsolved", "unjudged", "broke", "open")
 """How a path can have ended; `open`: no trajectory says so (it is under way, or was lost)."""
@@ -134,7 +135,7 @@ def shape(tree: Tree, trajectories: Sequence[Trajectory], run_id: str) -> Shape:
         marks: list[Mark] = []
         while True:
             node = walked[-1]
-            turn += node.author is Author.POLICY
+            turn += bool(turn_at(node))
             marks += _marks(node, turn)
             following = tree.children(node.id)
             if len(following) != 1 or node.id in ends:
@@ -147,7 +148,7 @@ def shape(tree: Tree, trajectories: Sequence[Trajectory], run_id: str) -> Shape:
                 parent=parent,
                 first=first,
                 last=turn,
-                action=next((brief(each.message) for each in walked[:2] if each.author is Author.POLICY), ""),
+                action=next((brief(each.message) for each in walked[:2] if turn_at(each)), ""),
                 marks=tuple(marks),
                 end=None if not only else ended[0] if ended else End(kind="open", mine=node.run_id == run_id),
                 mine=any(each.run_id == run_id for each in walked),

@@ -95,7 +95,9 @@ class Spent(Record, frozen=True, kw_only=True):
 class Summary(Record, frozen=True, kw_only=True):
     """The figures of a set of attempts. `lift` is the mean score less the null policy's (`null`), if that is known.
     `usd` is what all of them cost, `spent` the same with tokens, and `spent_superseded` the part of it that went into
-    attempts which count nowhere else. `silent`: how many counted attempts say nothing of their seconds or tokens."""
+    attempts which count nowhere else. `turns` is spread over attempts as long as their walks are; its total counts a
+    turn that several hold (branches, sessions that went on) once. `silent`: how many attempts say nothing of their
+    seconds or tokens."""
 
     env: str = ""
     tasks: int
@@ -176,7 +178,7 @@ def _summary(everything: list[Trajectory], env: str, null: float | None, envs: t
     usage = sum((t.usage for t in attempts), NO_USAGE)
     clocked = [t for t in attempts if t.started > 0]
     seconds = [t.seconds for t in clocked]
-    metered = [t for t in attempts if t.usage.prompt_tokens + t.usage.completion_tokens > 0 or not t.turns]
+    metered = [t for t in attempts if t.usage.prompt_tokens + t.usage.completion_tokens > 0 or not t.own_turns]
     chosen = {t.id for t in attempts}
     return Summary(
         env=env,
@@ -195,7 +197,7 @@ def _summary(everything: list[Trajectory], env: str, null: float | None, envs: t
         ),
         passes=passes(verdicts),
         failures=_failures(attempts),
-        turns=_spread([t.turns for t in attempts]),
+        turns=msgspec.structs.replace(_spread([t.turns for t in attempts]), total=sum(t.own_turns for t in attempts)),
         prompt_tokens=_spread([t.usage.prompt_tokens for t in metered]),
         completion_tokens=_spread([t.usage.completion_tokens for t in metered]),
         cached_tokens=usage.cached_tokens,

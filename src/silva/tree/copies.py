@@ -26,7 +26,11 @@ def copy_of(node: Node) -> str:
     return str(node.attributes.get(REPEATS) or node.attributes.get(REWRITES) or "")
 
 
+def turn_at(node: Node) -> str:
+    """The id of the sampled node that stands at a place of a walk, itself or as a copy; "" where none does."""
+    return node.id if node.author is Author.POLICY else copy_of(node)
+
+
 def turns_on(walk: Iterable[Node]) -> list[str]:
     """The ids of the nodes that the policy sampled along a walk, those of which only a copy stands on it included."""
-    ids = (node.id if node.author is Author.POLICY else copy_of(node) for node in walk)
-    return list(dict.fromkeys(each for each in ids if each))
+    return list(dict.fromkeys(each for each in map(turn_at, walk) if each))

@@ -10,6 +10,9 @@ from silva.tree.message import Json, Record
 from silva.tree.node import NO_USAGE, Usage, digest
 from silva.tree.outcome import Outcome, Status
 
+SHARED_TURNS = "shared_turns"
+"""Attribute of a trajectory: how many turns of its walk another one holds, which counts them."""
+
 
 class Trajectory(Record, frozen=True, kw_only=True, tag_field="kind", tag="trajectory"):
     """The record written once an attempt has ended; the walk itself is the nodes from `leaf_id` to the root.
@@ -49,6 +52,17 @@ class Trajectory(Record, frozen=True, kw_only=True, tag_field="kind", tag="traje
     def slot(self) -> str:
         """The slot its sampled nodes carry."""
         return slot(self.index, self.attempt)
+
+    @property
+    def own_turns(self) -> int:
+        """Its turns without those that another trajectory of its tree holds already: what a session that was imported
+        went on from, or what stands before a branch. As `usage` does, they count each turn once."""
+        shared = self.attributes.get(SHARED_TURNS)
+        branch = self.attributes.get("branch")
+        new = branch.get("turns") if isinstance(branch, dict) else None
+        if isinstance(new, int):
+            return min(self.turns, new)
+        return max(0, self.turns - shared) if isinstance(shared, int) else self.turns
 
 
 class Group(Record, frozen=True, kw_only=True):

@@ -10,7 +10,6 @@ from silva.rollout.on_ray.letters import Assignment, Records
 from silva.rollout.slots import Slot
 from silva.tree import (
     NO_USAGE,
-    Author,
     Boundary,
     Failure,
     Node,
@@ -20,6 +19,7 @@ from silva.tree import (
     decode,
     trajectory_id,
 )
+from silva.tree.copies import turns_on
 
 
 class Flight:
@@ -104,7 +104,7 @@ class Flight:
             agent=config.agent if config.policy == "model" else config.policy,
             model=config.policy_name,
             policy_version=leaf.policy_version if leaf else "",
-            turns=sum(node.author is Author.POLICY for node in walk),
+            turns=len(turns_on(walk)),
             reward=sum(node.reward or 0.0 for node in walk),
             usage=usage,
             started=self._started,

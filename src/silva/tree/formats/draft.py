@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from silva.tree.copies import turns_on
 from silva.tree.formats.bundle import Bundle
 from silva.tree.formats.errors import FormatError
 from silva.tree.message import Json, Message, Record, Tool
@@ -121,7 +122,7 @@ def _grown(draft: Draft) -> Bundle:
         outcome=Outcome(status=Status.COMPLETED),
         agent=draft.agent,
         model=draft.model,
-        turns=sum(turn.author is Author.POLICY for turn in turns),
+        turns=len(turns_on(nodes)),
         usage=usage if draft.usage is None else draft.usage,
         started=next((turn.started for turn in turns if turn.started), 0.0),
         attributes=draft.attributes,

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from silva.tree.copies import turns_on
 from silva.tree.formats.bundle import Bundle
 from silva.tree.formats.draft import Draft, Origin, Turn, grow
 from silva.tree.formats.errors import FormatError
@@ -109,7 +110,7 @@ def _grown(rollout: Rollout, name: str, line: int) -> Bundle:
         outcome=rollout.outcome,
         agent=rollout.agent,
         model=rollout.model,
-        turns=sum(node.author is Author.POLICY for node in nodes),
+        turns=len(turns_on(nodes)),
         reward=rollout.reward or 0.0,
         usage=_settled(usage if rollout.usage is None else rollout.usage),
         started=rollout.started or next((node.started for node in nodes if node.started), 0.0),

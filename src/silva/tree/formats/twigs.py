@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from silva.tree.copies import turns_on
 from silva.tree.formats.bundle import Bundle
 from silva.tree.formats.draft import Origin, Turn, prompted
 from silva.tree.formats.errors import FormatError
@@ -236,7 +237,7 @@ def _trajectory(
         outcome=ending.outcome,
         agent=ending.agent,
         model=ending.model or next((node.model for node in path if node.model), ""),
-        turns=sum(node.author is Author.POLICY for node in path),
+        turns=len(turns_on(path)),
         reward=sum(node.reward or 0.0 for node in path),
         usage=usage if ending.usage is None else ending.usage,
         started=next((node.started for node in path if node.started), 0.0),
