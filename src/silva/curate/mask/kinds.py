@@ -1,34 +1,39 @@
 """What a tool does, told by its name: environments call the same things differently.
 
 A call is of the first kind whose pattern its name matches; a call that runs a shell command is also what the command
-does (`cat` views, `sed -i` edits). The patterns are configuration: an environment with other names needs no code.
+does (`cat` views, `sed -i` edits), as the shell's grammar reads it (`silva.tree.actions`). The patterns are
+configuration: an environment with other names needs no code.
 """
 
 from __future__ import annotations
 
 import json
+import posixpath
 import re
-import shlex
 from functools import lru_cache
 
 from pydantic import BaseModel, ConfigDict, field_validator
 
 from silva.curate.turn import Call
+from silva.tree.actions import Program, programs, tokens
 
 PATHS = ("path", "file", "file_path", "filename", "file_name", "target_file")
 """Arguments that name a file."""
 COMMANDS = ("command", "cmd", "code", "script", "input", "text")
 """Arguments that hold a shell command, where the tool runs one."""
 
-_EDITS = re.compile(
-    r"""(?:\bsed\s+(?:-\w+\s+)*-i\S*\s+(?:-e\s+)?(?:'[^']*'|"[^"]*"|\S+)\s+(?P<sed>[\w./~-]+))"""
-    r"""|(?:>>\s*(?P<more>[\w./~-]+))|(?:\bpatch\s+(?:-\w+\s+)*(?P<patch>[\w./~-]+))"""
+_VIEWS = frozenset(
+    {"cat", "head", "tail", "less", "more", "nl", "grep", "egrep", "fgrep", "rg", "awk", "diff", "od", "xxd"}
 )
-_WRITES = re.compile(r"(?<![>\d&])>\s*(?P<path>[\w./~-]+)|\btee\s+(?P<tee>[\w./~-]+)")
-_VIEWS = re.compile(r"\b(?:cat|head|tail|less|more|nl|sed\s+-n|grep|rg|awk|diff|od|xxd)\b(?P<rest>[^|;&>]*)")
-_WORD = re.compile(r"[\w./~-]+")
-_PATTERN = re.compile(r"(?<=\s)[\w./~-]*[*?][\w./~*?-]*(?=\s|$)")
-_COPIES = re.compile(r"\b(?:cp|mv)\s+(?:-\w+\s+)*(?P<old>[\w./~-]+)\s+(?P<new>[\w./~-]+)\s*(?=$|[;&|\n])")
+"""Programs that print what is in the files they are given; `sed` is one where it does not edit them."""
+_LOOKS = frozenset({"cat", "head", "tail", "less", "nl", "ls", "pwd", "grep", "rg", "find", "wc", "stat", "file", "du"})
+_LOOKS |= {"df", "ps", "echo", "cd", "which", "env", "test", "[", "[["}
+"""Programs that change nothing, whatever they are given (`find` has exceptions)."""
+_ACTS = frozenset({"-delete", "-fprint", "-fprintf", "-fprint0", "-fls", "-exec", "-execdir", "-ok", "-okdir"})
+"""Actions of `find` that are no looks."""
+_ANSWERS = frozenset({"grep", "egrep", "fgrep", "rg", "diff", "cmp", "test", "[", "[["})
+"""Programs whose exit code 1 is an answer: nothing matches, or they differ."""
+_OPERATORS = frozenset({"&&", "||", ";", "|", "|&", "&"})
 
 
 def expression(value: str) -> str:
@@ -85,15 +90,20 @@ class Kinds(BaseModel):
         if kind == "view":
             return _paths(call)
         if kind in ("run", "wait"):
-            shown = [found["rest"] for found in _VIEWS.finditer(command_of(call))]
-            return {word for rest in shown for word in (*_WORD.findall(rest), *_PATTERN.findall(rest))}
+            return {word for each in _programs(command_of(call)) if _views(each) for word in _files(each)}
         return set()
 
     def copied(self, call: Call) -> list[tuple[str, str]]:
         """Files copied or renamed: from where, to where."""
         if self.of(call.name) != "run":
             return []
-        return [(found["old"], found["new"]) for found in _COPIES.finditer(command_of(call))]
+        found: list[tuple[str, str]] = []
+        for each in _programs(command_of(call)):
+            if each.name in ("cp", "mv") and len(files := _files(each)) > 1:
+                *old, new = files
+                inside = len(old) > 1  # several go into a folder
+                found += [(one, f"{new.rstrip('/')}/{posixpath.basename(one)}" if inside else new) for one in old]
+        return found
 
     def deed(self, call: Call) -> str:
         """What two calls share that do the same: of one that runs a command how the command is written, its comments,
@@ -102,7 +112,7 @@ class Kinds(BaseModel):
         if not command or call.arguments is None:
             return call.key
         rest = {name: value for name, value in call.arguments.items() if value != command}
-        return json.dumps([call.name, _words(command), rest], sort_keys=True)
+        return json.dumps([call.name, _tokens(command), rest], sort_keys=True)
 
     def asks(self, call: Call) -> bool:
         """Whether the call runs a command that shows or compares: what it prints is content."""
@@ -111,8 +121,12 @@ class Kinds(BaseModel):
 
     def compares(self, call: Call) -> bool:
         """Whether the call's command ends in one whose exit code 1 is an answer: nothing matches, or they differ."""
-        last = re.split(r"&&|\|\||[;|\n]", command_of(call))[-1]
-        return self.of(call.name) == "run" and _ANSWERS.match(last) is not None
+        if self.of(call.name) != "run":
+            return False
+        last: list[str] = []
+        for token in _tokens(command_of(call)):
+            last = [] if token in _OPERATORS else [*last, token]
+        return bool(last) and posixpath.basename(last[0]) in _ANSWERS
 
     def edited(self, call: Call) -> set[str]:
         """The files that are there before the call, and that it changes in part."""
@@ -120,14 +134,14 @@ class Kinds(BaseModel):
         if kind == "edit":
             return _paths(call)
         if kind == "run":
-            return {path for found in _EDITS.finditer(command_of(call)) for path in found.groups() if path}
+            return {path for each in _programs(command_of(call)) for path in (*_in_place(each), *_appended(each))}
         return set()
 
     def added(self, call: Call) -> set[str]:
         """Of the files edited those that the call only adds lines to."""
         if self.of(call.name) != "run":
             return set()
-        return {path for found in _EDITS.finditer(command_of(call)) if (path := found["more"])}
+        return {path for each in _programs(command_of(call)) for path in _appended(each)}
 
     def written(self, call: Call) -> set[str]:
         """The files whose whole content the call gives: who wrote one knows what is in it."""
@@ -135,7 +149,7 @@ class Kinds(BaseModel):
         if kind == "write":
             return _paths(call)
         if kind == "run":
-            return {path for found in _WRITES.finditer(command_of(call)) for path in found.groups() if path}
+            return {path for each in _programs(command_of(call)) for path in _replaced(each)}
         return set()
 
     def changes(self, call: Call) -> bool:
@@ -147,17 +161,63 @@ class Kinds(BaseModel):
         return kind in ("edit", "write", "wait", "")
 
 
-def _words(command: str) -> list[str]:
-    """A command as the words a shell reads: comments are none, lines end like `;`."""
-    lexer = shlex.shlex(command, posix=True, punctuation_chars="();<>|&\n")
-    lexer.whitespace, lexer.whitespace_split = " \t\r", True
-    try:
-        words = ["; " if set(word) <= {"\n", ";"} else word for word in lexer]
-    except ValueError:  # a quote that does not end
-        return [command]
-    while words and words[-1] == "; ":
-        words.pop()
-    return words
+@lru_cache(4096)
+def _programs(command: str) -> tuple[Program, ...]:
+    return tuple(programs(command))
+
+
+@lru_cache(4096)
+def _tokens(command: str) -> tuple[str, ...]:
+    return tokens(command)
+
+
+def _files(program: Program) -> list[str]:
+    """The words of a program that are no options."""
+    return [word for word in program.arguments if not word.startswith("-")]
+
+
+def _opens(program: Program, *operators: str) -> list[str]:
+    """The files that redirections of those operators open."""
+    return [file for operator, file in program.writes if operator in operators and not file.startswith("/dev/")]
+
+
+def _edits(program: Program) -> bool:
+    return program.name == "sed" and any(
+        word.startswith("--in-place") or re.fullmatch(r"-[a-zA-Z]*i\S*", word) for word in program.arguments
+    )
+
+
+def _views(program: Program) -> bool:
+    return program.name in _VIEWS or (program.name == "sed" and not _edits(program))
+
+
+def _in_place(program: Program) -> list[str]:
+    """The files that a program changes in part."""
+    if program.name == "patch":
+        return _files(program)[:1]
+    if not _edits(program):
+        return []
+    named, files, words = False, list[str](), iter(program.arguments)
+    for word in words:
+        if word in ("-e", "-f", "--expression", "--file"):
+            named = True
+            next(words, "")
+        elif not word.startswith("-"):
+            files.append(word)
+        named = named or word.startswith(("--expression=", "--file="))
+    return files if named else files[1:]  # the first is the script
+
+
+def _appended(program: Program) -> list[str]:
+    """The files that a program only adds to."""
+    onto = _files(program) if program.name == "tee" and {"-a", "--append"} & set(program.arguments) else []
+    return [*_opens(program, ">>", "&>>"), *onto]
+
+
+def _replaced(program: Program) -> list[str]:
+    """The files whose whole content a program gives."""
+    onto = _files(program) if program.name == "tee" and not _appended(program) else []
+    return [*_opens(program, ">", ">|", "&>"), *onto]
 
 
 @lru_cache(64)
@@ -175,16 +235,11 @@ def command_of(call: Call) -> str:
     return next((str(arguments[name]) for name in COMMANDS if isinstance(arguments.get(name), str)), "")
 
 
-_LOOKS = re.compile(
-    r"\s*((cat|head|tail|less|ls|pwd|grep|rg|find|wc|stat|file|du|df|ps|echo|cd|which|env|nl)(\s.*)?)?", re.DOTALL
-)
-
-
-_ANSWERS = re.compile(r"\s*(grep|egrep|fgrep|rg|diff|cmp|test|\[)\s")
-
-
 def _looks_only(command: str) -> bool:
-    if ">" in command:
-        return False
-    parts = re.split(r"&&|\|\||[;|\n]", command)
-    return all(_LOOKS.fullmatch(part) for part in parts)
+    seen = _programs(command)
+    return bool(seen) and all(
+        each.name in _LOOKS
+        and not _opens(each, ">", ">|", "&>", ">>", "&>>")
+        and not (each.name == "find" and _ACTS & set(each.arguments))
+        for each in seen
+    )

@@ -10,7 +10,7 @@ not.
 """
 
 from silva.tree.actions.said import decoded, found, lines, runs_of, texts
-from silva.tree.actions.shell import Program, programs
+from silva.tree.actions.shell import Program, programs, tokens
 from silva.tree.actions.visible import visible
 
-__all__ = ["Program", "decoded", "found", "lines", "programs", "runs_of", "texts", "visible"]
+__all__ = ["Program", "decoded", "found", "lines", "programs", "runs_of", "texts", "tokens", "visible"]

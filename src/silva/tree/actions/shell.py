@@ -18,11 +18,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
+from silva.tree.actions.leaves import DEPTH, leaves
+
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
-
-DEPTH = 60
-"""Nesting that is looked into; what is deeper is computed."""
 
 LONGEST = 100_000
 """Characters of a line that are read."""
@@ -103,15 +102,34 @@ def programs(line: str) -> list[Program]:
     return list(_programs(line, 0))
 
 
+def tokens(line: str) -> tuple[str, ...]:
+    """The words and operators of a line as a shell reads them: comments are none, blanks and kinds of quotes do not
+    matter, and what ends a statement is `;`. A line that is no grammar's is one token."""
+    root = _root(line)
+    if root.has_error or len(line) > LONGEST:
+        return (line,)
+    found: list[str] = []
+    for token in leaves(root, _Reading(line, 0).value, 0):
+        if token != ";" or (found and found[-1] not in (";", "&")):
+            found.append(token)
+    while found and found[-1] == ";":
+        found.pop()
+    return tuple(found)
+
+
+def _root(line: str) -> Node:
+    # The grammar's scanner is C, and some characters outside ASCII make it read where it must not. They are all letters
+    # to a shell, so letters are what it is given; one byte a character, so that its places are those of the text.
+    return _parser().parse(_NO_LOOK.sub("x", line[:LONGEST]).encode("ascii")).root_node
+
+
 def _programs(line: str, depth: int) -> Iterator[Program]:
     if depth > 8:
         yield Program(("$(…)",))
         return
     line = _BRACES.sub(lambda found: found[1].replace(",", " "), _IFS.sub(" ", line.replace("\\\n", "")))
     line = line[:LONGEST]
-    # The grammar's scanner is C, and some characters outside ASCII make it read where it must not. They are all letters
-    # to a shell, so letters are what it is given; one byte a character, so that its places are those of the text.
-    root = _parser().parse(_NO_LOOK.sub("x", line).encode("ascii")).root_node
+    root = _root(line)
     seen = list(_Reading(line, depth).of(root))
     yield from seen
     if root.has_error:
@@ -147,7 +165,10 @@ class _Reading:
                 fed = (*reversed(seen), *fed)
         elif node.type == "redirected_statement":
             yield from self._redirected(node, fed, deep)
-        elif node.type in ("command", "declaration_command", "test_command"):
+        elif node.type == "test_command":
+            yield Program(tuple(leaves(node, self.value, deep))[:-1])
+            yield from self._within(node, deep)
+        elif node.type in ("command", "declaration_command"):
             yield from self._command(node, fed, deep, redirects)
         elif node.type == "variable_assignment":
             name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
