@@ -10,6 +10,7 @@ import threading
 import pytest
 
 from silva.errors import UsageError
+from silva.sandbox.door import Door
 from silva.sandbox.proxy import Allowed, Proxy
 from silva.sandbox.room import Room
 
@@ -170,3 +171,37 @@ async def test_a_name_server_that_does_not_answer_holds_up_nobody_else(monkeypat
     for writer in waiting:
         writer.close()
     await proxy.close()
+
+
+async def test_a_door_has_room_for_so_many_and_those_inside_go_on() -> None:
+    async def lines(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while line := await reader.readline():
+            writer.write(line)
+        writer.close()
+
+    async with await asyncio.start_server(lines, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        listening = socket.create_server(("127.0.0.1", 0))
+        door = await Door.open(listening, port, Room(each=2))
+        at = listening.getsockname()[1]
+        inside = [await asyncio.open_connection("127.0.0.1", at) for _ in range(2)]
+        for number, (reader, writer) in enumerate(inside):
+            writer.write(f"{number}\n".encode())
+            assert await reader.readline() == f"{number}\n".encode()
+        reader, third = await asyncio.open_connection("127.0.0.1", at)
+        assert await reader.read() == b""
+        third.close()
+        reader, first = inside[0]
+        first.write_eof()  # having said all, it may still listen
+        assert await reader.read() == b""
+        first.close()
+        while True:  # its place is free once it has been noticed to be gone
+            reader, again = await asyncio.open_connection("127.0.0.1", at)
+            again.write(b"again\n")
+            with contextlib.suppress(ConnectionError):
+                if await reader.readline() == b"again\n":
+                    break
+            again.close()
+        again.close()
+        inside[1][1].close()
+        await door.close()

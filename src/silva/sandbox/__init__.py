@@ -14,10 +14,12 @@ One noun a file:
     system        what of the machine is inside; the probe           seccomp  which calls of the kernel are refused
     files, layers, contents   what a sandbox writes, and checkpoints: overlay layers, or by content
     sharing, garbage   several processes at one folder of checkpoints; removing those that nobody refers to
-    cgroup, watch   limits: held by the kernel, or looked after      proxy, room  the one way out: an allow-list
+    cgroup, watch   limits: held by the kernel, or looked after      ground   what a sandbox uses of its backend
+    ways, proxy     the ways out: an allow-list of hosts             listener, room  connections, and how many
+    creation      what the fork server is told to make
     walk, nameless  what lies below a folder, however deep; files that have no name any more
     archive       files in and out, nothing that comes out believed  output   reading with a bound
-    criu, frozen    snapshots of processes: CRIU's words, and having it done      criu_trial  whether it works here
+    criu, frozen    snapshots of processes: CRIU's words, and having it done      criu_trial, criu_tried  does it work
     connections     those that lead out, which no snapshot holds
     kept, first     what a process snapshot can take: below process 1              blanks      folders made in advance
     owner, reaper   whose everything is; removing what was left      pool     admission, some ready in advance

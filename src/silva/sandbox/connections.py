@@ -35,6 +35,12 @@ def outside(first: int, processes: Iterable[int]) -> tuple[str, ...]:
     return tuple(sorted({_shown(each) for each in found}))
 
 
+def broken(first: int, processes: Iterable[int]) -> str:
+    """What a checkpoint says of the connections that lead out; "" where none does. See `outside`."""
+    led = outside(first, processes)
+    return f"connections whose other end is outside are broken when it is brought back: {', '.join(led)}" if led else ""
+
+
 def _sockets(processes: Iterable[int]) -> set[str | None]:
     found: set[str | None] = set()
     for pid in processes:

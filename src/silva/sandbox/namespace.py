@@ -16,38 +16,33 @@ import os
 import socket
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from silva.errors import MissingError, StoreError
-from silva.sandbox import first, owner, system
+from silva.sandbox import first, owner
 from silva.sandbox.capabilities import Capabilities
 from silva.sandbox.cgroup import Group, members
-from silva.sandbox.connections import outside
-from silva.sandbox.door import Door
+from silva.sandbox.connections import broken
+from silva.sandbox.creation import INSIDE_USER, bounds, creation
 from silva.sandbox.files import Files, give
 from silva.sandbox.frozen import Refused
+from silva.sandbox.ground import Ground
 from silva.sandbox.held import HeldSandbox
 from silva.sandbox.kept import Kept
 from silva.sandbox.layers import Layer, Snapshot
 from silva.sandbox.protocol import Spec
-from silva.sandbox.proxy import Proxy
 from silva.sandbox.result import Killed, Result
 from silva.sandbox.session import Session
 from silva.sandbox.slots import Slot
 from silva.sandbox.spawner import Child, SandboxGone
 from silva.sandbox.watch import within
-
-if TYPE_CHECKING:
-    from silva.sandbox.namespaces import Namespaces
-
-INSIDE_USER = 1000
-PROXY_PORT = 3128
+from silva.sandbox.ways import Ways
 
 
 class NamespaceSandbox(HeldSandbox):
     """One sandbox of namespaces. Made by `Namespaces.create`, `fork`."""
 
-    def __init__(self, backend: Namespaces, id: str, spec: Spec) -> None:
+    def __init__(self, backend: Ground, id: str, spec: Spec) -> None:
         super().__init__(id, spec, backend.spawner)
         self._backend = backend
         self._files: Files
@@ -57,8 +52,7 @@ class NamespaceSandbox(HeldSandbox):
         self._first: Child | None = None
         self._pid = 0
         self._namespace = 0
-        self._proxy: Proxy | None = None
-        self._doors: list[Door] = []
+        self._ways = Ways(backend.room)
         self._changing = asyncio.Lock()
         self.lost = ""
         """Why programs did not come back from the checkpoint it was last made of; "" where they did, or had not to."""
@@ -133,7 +127,9 @@ class NamespaceSandbox(HeldSandbox):
             self.lost = f"programs are not brought back here: {self._backend.without_processes}"
         reading, writing = os.pipe()
         try:
-            child = await self._spawner.create(self._creation(), writing)
+            etc = self._backend.folder / "etc"
+            made = creation(self.spec, self._files, etc, self._backend.user, self._number, keeps=self._keeps_sessions)
+            child = await self._spawner.create(made, writing)
         except BaseException:
             os.close(reading)
             raise
@@ -153,19 +149,11 @@ class NamespaceSandbox(HeldSandbox):
         child.ended.add_done_callback(lambda _: self._ended(child))
         watched = [*self._files.written(), *self.spec.writable]
         self._backend.watch.add(self, self._group is None, watched, self._namespace)
-        if self.spec.network:
-            self._proxy = await Proxy.open(await self.listen(PROXY_PORT), self.spec.network, self._backend.room)
-        for port in self.spec.doors:
-            self._doors.append(await Door.open(await self.listen(port), port))
+        await self._ways.open(self.spec, self.listen)
 
     async def _bring_back(self, processes: Layer) -> None:
         """Have programs run on that were written down. Raises Refused, StoreError."""
-        message = {
-            "deputy": self._number,
-            "user": self._backend.user,
-            "uid": INSIDE_USER,
-            **self._files.mounts(),
-        }
+        message = {"deputy": self._number, "user": self._backend.user, "uid": INSIDE_USER, **self._files.mounts()}
         store = self._backend.snapshots
         images = store.folder / "layers" / processes.name
         with store.sharing.adding():  # what it reads must not go meanwhile
@@ -296,7 +284,7 @@ class NamespaceSandbox(HeldSandbox):
         if self._rests:
             self._files.end()
         await asyncio.to_thread(owner.remove, self._folder)
-        self._backend.sandboxes.pop(self.id, None)
+        self._backend.forget(self.id)
 
     async def end_programs(self, why: Killed, reason: str) -> None:
         """Kill everything in it but itself."""
@@ -319,11 +307,8 @@ class NamespaceSandbox(HeldSandbox):
         }
 
     def _entry(self, child: str) -> dict[str, Any]:
-        limits = self.limits
-        bounds = {"open_files": limits.open_files, "file_size": limits.disk, "core": 0}
-        if self._group is None:
-            bounds |= {"data": limits.memory, "processes": limits.processes + 3}
-        return {**self._inside(), "limits": bounds, "deputy": self._number}
+        held = bounds(self.limits, grouped=self._group is not None)
+        return {**self._inside(), "limits": held, "deputy": self._number}
 
     @property
     def _number(self) -> int:
@@ -333,13 +318,7 @@ class NamespaceSandbox(HeldSandbox):
         return path
 
     def _variables(self) -> dict[str, str]:
-        known = super()._variables()
-        if self._proxy is not None:
-            url = f"http://127.0.0.1:{PROXY_PORT}"
-            for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
-                known[name] = url
-            known["no_proxy"] = known["NO_PROXY"] = "localhost,127.0.0.1"
-        return known
+        return {**super()._variables(), **self._ways.variables}
 
     def _counters(self) -> tuple[int, int]:
         return (0, 0) if self._group is None else (self._group.out_of_memory(), self._group.refused_processes())
@@ -361,12 +340,8 @@ class NamespaceSandbox(HeldSandbox):
         others += [
             first.inner(each.child.pid) for each in self._sessions.values() if each.child is not child and each.alive
         ]
-        message = {
-            "how": "tree",
-            "root": first.inner(child.pid),
-            "others": [pid for pid in others if pid],
-            "since": child.at,
-        }
+        others = [pid for pid in others if pid]
+        message = {"how": "tree", "root": first.inner(child.pid), "others": others, "since": child.at}
         with contextlib.suppress(SandboxGone):
             await self._spawner.stop({**self._inside(), **message})
             await self._spawner.signal(child, 9)
@@ -388,12 +363,7 @@ class NamespaceSandbox(HeldSandbox):
             taking = self._backend.frozen.take(self._pid, top, copy, images, tuple(held.values()))
             asyncio.run_coroutine_threadsafe(taking, loop).result()
 
-        led = await asyncio.to_thread(lambda: outside(self._pid, self.processes()))
-        note = (
-            f"connections whose other end is outside are broken when it is brought back: {', '.join(led)}"
-            if led
-            else ""
-        )
+        note = await asyncio.to_thread(lambda: broken(self._pid, self.processes()))
         try:
             return await asyncio.to_thread(self._files.keep, label, live=True, take=take, note=note)
         finally:
@@ -408,11 +378,7 @@ class NamespaceSandbox(HeldSandbox):
 
     async def _halt(self) -> None:
         """End process 1, and with it everything inside."""
-        if self._proxy is not None:
-            await self._proxy.close()
-            self._proxy = None
-        while self._doors:
-            await self._doors.pop().close()
+        await self._ways.close()
         self._backend.watch.drop(self)
         for session in self._sessions.values():
             session.close()
@@ -429,19 +395,3 @@ class NamespaceSandbox(HeldSandbox):
         if self._first is child and not self._gone:
             self._gone = "its first process was killed"
             self._backend.watch.drop(self)
-
-    def _creation(self) -> dict[str, Any]:
-        given = self._keeps_sessions and self._backend.user is not None
-        prepared = self._backend.folder / "etc"
-        binds, arguments = system.arguments(prepared, self.spec, INSIDE_USER, users=given)
-        return {
-            "users": given,
-            "uid": INSIDE_USER,
-            "deputy": self._number,
-            "user": self._backend.user,
-            **self._files.mounts(),
-            "binds": binds,
-            "read": system.lent(binds, self.spec),
-            "program": system.bubblewrap(),
-            "arguments": [*arguments, "/bin/sh", "-c", first.HOLDER],
-        }

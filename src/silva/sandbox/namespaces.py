@@ -150,6 +150,10 @@ class Namespaces(Backend):
             return CopiedFiles(folder, self.snapshots, base, self.user)
         return OverlayFiles(folder, self.snapshots, base, self.user, apart)
 
+    def forget(self, id: str) -> None:
+        """A sandbox is no more."""
+        self.sandboxes.pop(id, None)
+
     async def close(self) -> None:
         """See `Backend.close`."""
         if self._closed:

@@ -11,7 +11,6 @@ Connections are bounded (`silva.sandbox.room`), and one that nothing goes throug
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ipaddress
 import re
 import socket
@@ -20,10 +19,9 @@ from typing import Self
 from urllib.parse import urlsplit
 
 from silva.errors import UsageError
+from silva.sandbox.listener import Listener, pump
 from silva.sandbox.room import Guest, Room
 
-_HEAD = 64 << 10
-_CHUNK = 64 << 10
 _CONNECT_SECONDS = 20
 _IDLE_SECONDS = 300.0
 _OWN_HEADERS = (b"proxy-connection", b"proxy-authorization", b"connection", b"keep-alive")
@@ -53,7 +51,7 @@ class Allowed:
         return False
 
 
-class Proxy:
+class Proxy(Listener):
     """A proxy on one listening socket. Make one by `Proxy.open`.
 
     Attributes:
@@ -62,12 +60,9 @@ class Proxy:
     """
 
     def __init__(self, allowed: Allowed, room: Room, idle: float) -> None:
+        super().__init__(room)
         self._allowed = allowed
-        self._room = room
-        self._guests = room.guests()
         self._idle = idle
-        self._server: asyncio.Server | None = None
-        self._serving: set[asyncio.Task[None]] = set()
         self.refused: dict[str, int] = {}
         self.reached: dict[str, int] = {}
 
@@ -91,38 +86,10 @@ class Proxy:
         Raises:
             UsageError: a rule is none.
         """
-        listening.setblocking(False)
-        proxy = cls(Allowed(rules), room or Room(), idle)
-        proxy._server = await asyncio.start_server(proxy._serve, sock=listening, limit=_HEAD)
-        return proxy
+        return await cls(Allowed(rules), room or Room(), idle)._begin(listening)
 
-    async def close(self) -> None:
-        """Stop, and end what is under way."""
-        if self._server is not None:
-            self._server.close()
-        for task in list(self._serving):
-            task.cancel()
-        await asyncio.gather(*self._serving, return_exceptions=True)
-        self._room.leave(self._guests)
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._serving.add(task)
-        guest = Guest(task)
-        try:
-            if self._room.enter(self._guests, guest):
-                await self._answer(reader, writer, guest)
-            else:
-                _refuse(writer, 503, "too many connections at once: close some")
-        except (ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError):
-            return  # either side went away
-        except asyncio.CancelledError:
-            return  # the sandbox is gone, or its room is needed
-        finally:
-            self._serving.discard(task)
-            self._guests.inside.discard(guest)
-            writer.close()
+    def _turn_away(self, writer: asyncio.StreamWriter) -> None:
+        _refuse(writer, 503, "too many connections at once: close some")
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, guest: Guest) -> None:
         head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), _CONNECT_SECONDS)
@@ -174,8 +141,8 @@ class Proxy:
 
     async def _between(self, guest: Guest, ours: _Ends, theirs: _Ends) -> None:
         # Once the far side has closed, nothing more can come: what is still sent to it is lost either way.
-        sending = asyncio.ensure_future(_pump(ours[0], theirs[1], guest))
-        receiving = asyncio.ensure_future(_pump(theirs[0], ours[1], guest))
+        sending = asyncio.ensure_future(pump(ours[0], theirs[1], guest))
+        receiving = asyncio.ensure_future(pump(theirs[0], ours[1], guest))
         try:
             while not receiving.done() and (left := guest.last + self._idle - time.monotonic()) > 0:
                 await asyncio.wait({receiving}, timeout=left)
@@ -198,14 +165,3 @@ def _refuse(writer: asyncio.StreamWriter, code: int, why: str) -> None:
     names = {400: "Bad Request", 403: "Forbidden", 502: "Bad Gateway", 503: "Service Unavailable"}
     head = f"HTTP/1.1 {code} {names[code]}\r\nContent-Type: text/plain\r\nContent-Length: {len(body)}\r\n"
     writer.write(head.encode() + b"Connection: close\r\n\r\n" + body)
-
-
-async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter, guest: Guest) -> None:
-    with contextlib.suppress(ConnectionError):
-        while data := await source.read(_CHUNK):
-            guest.moved()
-            sink.write(data)
-            await sink.drain()
-            guest.moved()
-        if sink.can_write_eof():
-            sink.write_eof()

@@ -17,14 +17,12 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Protocol
 
+from silva.sandbox.limits import Limits
 from silva.sandbox.nameless import nameless
 from silva.sandbox.result import Killed
 from silva.sandbox.walk import TooDeep, blocks
-
-if TYPE_CHECKING:
-    from silva.sandbox.namespace import NamespaceSandbox
 
 _PAUSE = 0.25
 _LINGER = 60.0
@@ -32,6 +30,42 @@ _SELDOM = 2.0
 """Seconds between two looks where nothing was started lately, and between two at files without names."""
 _BOMB = 50
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+class Watchable(Protocol):
+    """As much of a sandbox as is looked after."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether it can be used."""
+        ...
+
+    @property
+    def busy(self) -> bool:
+        """Whether something runs in it."""
+        ...
+
+    @property
+    def touched(self) -> float:
+        """When something was last started in it, by the monotonic clock."""
+        ...
+
+    @property
+    def limits(self) -> Limits:
+        """What it may use."""
+        ...
+
+    def processes(self) -> set[int]:
+        """The processes in it, by their ids here."""
+        ...
+
+    def refused_processes(self) -> int | None:
+        """How often the kernel has refused it a process; None where nobody counts."""
+        ...
+
+    async def end_programs(self, why: Killed, reason: str) -> None:
+        """Kill everything in it but itself."""
+        ...
 
 
 class _Watched:
@@ -51,16 +85,16 @@ class Watch:
     """Watches the sandboxes of one backend."""
 
     def __init__(self) -> None:
-        self._watched: dict[NamespaceSandbox, _Watched] = {}
+        self._watched: dict[Watchable, _Watched] = {}
         self._task: asyncio.Task[None] | None = None
 
-    def add(self, sandbox: NamespaceSandbox, memory: bool, folders: list[Path], namespace: int) -> None:
+    def add(self, sandbox: Watchable, memory: bool, folders: list[Path], namespace: int) -> None:
         """Watch what is written below `folders`, and the memory of the processes of a pid namespace if asked."""
         self._watched[sandbox] = _Watched(memory, folders, namespace, sandbox.limits.disk)
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._look())
 
-    def drop(self, sandbox: NamespaceSandbox) -> None:
+    def drop(self, sandbox: Watchable) -> None:
         """Watch it no longer."""
         self._watched.pop(sandbox, None)
 
@@ -81,7 +115,7 @@ class Watch:
                 await self._memory()
             await asyncio.sleep(max(_PAUSE, 5 * (time.perf_counter() - began)))
 
-    async def _disk(self, sandbox: NamespaceSandbox, watched: _Watched) -> None:
+    async def _disk(self, sandbox: Watchable, watched: _Watched) -> None:
         used = await asyncio.to_thread(usage, watched.folders)
         if time.perf_counter() > watched.searched + _SELDOM:
             watched.nameless = await asyncio.to_thread(nameless, sandbox.processes())
@@ -94,13 +128,13 @@ class Watch:
             watched.highest = used
             await sandbox.end_programs(Killed.DISK, f"killed: the sandbox wrote more than its {limit:,} bytes of disk")
 
-    async def _processes(self, sandbox: NamespaceSandbox, watched: _Watched) -> None:
+    async def _processes(self, sandbox: Watchable, watched: _Watched) -> None:
         refused = sandbox.refused_processes()
         before, watched.refused = watched.refused, refused
         if refused is not None and before is not None and refused > before + _BOMB and sandbox.alive:
             await self._bomb(sandbox)
 
-    async def _bomb(self, sandbox: NamespaceSandbox) -> None:
+    async def _bomb(self, sandbox: Watchable) -> None:
         most = sandbox.limits.processes
         await sandbox.end_programs(
             Killed.PROCESSES, f"killed: it kept starting more than the sandbox's {most} processes"
@@ -121,7 +155,7 @@ class Watch:
                 await self._bomb(sandbox)
 
 
-def _active(sandbox: NamespaceSandbox) -> bool:
+def _active(sandbox: Watchable) -> bool:
     """Whether something runs in it, or was started not long ago and may have left something running."""
     return sandbox.alive and (sandbox.busy or time.monotonic() - sandbox.touched < _LINGER)
 
