@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lake_records import anything
 
-from silva.lake.columns import NODES, TABLES, TASKS, TRAJECTORIES, Table
+from silva.lake.column import Table
+from silva.lake.columns import NODES, TABLES, TASKS, TRAJECTORIES
 from silva.lake.documentation import documentation
 from silva.lake.entry import BlobEntry
 from silva.lake.frames import entry, frames, scan

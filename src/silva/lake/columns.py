@@ -11,175 +11,30 @@ therefore never loses data, and adding a column to a table needs no migration: o
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
+from silva.lake.column import (
+    STRINGS,
+    Column,
+    Table,
+    derived,
+    flag,
+    integer,
+    number,
+    packed,
+    plain,
+    strings,
+    text,
+)
 from silva.lake.entry import BlobEntry
-from silva.tree import Node, Record, Run, Supervision, Task, TextPart, Trajectory
+from silva.tree import Node, Run, Supervision, Task, TextPart, Trajectory
 
-_json_encode = msgspec.json.Encoder().encode
-_json_decode = msgspec.json.Decoder().decode
-_ZSTD = {b"lance-encoding:compression": b"zstd"}
-
-_OPTIONAL = ("tokens.", "outcome.failure.")
-"""Where a value on the way may be None."""
-
-STRINGS = pa.list_(pa.string())
 TOOL_CALLS = pa.list_(pa.struct([("id", pa.string()), ("name", pa.string()), ("arguments", pa.string())]))
 RISKS = pa.list_(
     pa.struct([("kind", pa.string()), ("severity", pa.float64()), ("by", pa.string()), ("evidence", pa.string())])
 )
-
-
-class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """One column.
-
-    `get` takes a record to the stored value; `path` is the field it stores (empty: derived); `read` takes the stored
-    value back to the field as plain data; `exact` says whether a stored value, not null, holds the field's value
-    exactly. `total` columns hold every value exactly, so that nothing need be checked; where Arrow refuses one, `fits`
-    says which values it takes. `key`: its place among the columns that tell one record from another (0: none); without
-    it parallel merges may insert a record twice.
-    """
-
-    name: str
-    type: pa.DataType
-    doc: str
-    get: Callable[[Any], Any]
-    path: str = ""
-    read: Callable[[Any], Any] | None = None
-    exact: Callable[[Any, Any], bool] | None = None
-    fits: Callable[[Any], bool] | None = None
-    total: bool = False
-    index: bool = False
-    compress: bool = False
-    key: int = 0
-
-    @property
-    def field(self) -> pa.Field:
-        """The column as a pyarrow field."""
-        if self.key:
-            position = {b"lance-schema:unenforced-primary-key:position": b"%d" % self.key}
-            return pa.field(self.name, self.type, nullable=False, metadata=position)
-        return pa.field(self.name, self.type, metadata=_ZSTD if self.compress else None)
-
-
-class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """One table: its record type, its columns, and whether the first or the last record of a key counts."""
-
-    name: str
-    record: type[Record]
-    columns: tuple[Column, ...]
-    last_wins: bool
-    doc: str
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns, then `rest` and `segment`."""
-        return pa.schema([*(column.field for column in self.columns), REST, SEGMENT])
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """Names of the columns that tell one record from another."""
-        return tuple(column.name for column in sorted(self.columns, key=lambda column: column.key) if column.key)
-
-    def column(self, name: str) -> Column | None:
-        """The column of that name, or of that field path."""
-        return next((column for column in self.columns if name in (column.name, column.path)), None)
-
-
-REST = pa.field("rest", pa.binary(), metadata=_ZSTD)
-"""msgpack of the fields that no column holds exactly; null when none."""
-SEGMENT = pa.field("segment", pa.int64())
-"""Number of the journal segment the row came from."""
-
-
-def plain(path: str) -> Callable[[Any], Any]:
-    """A getter of the field at `path`; None where a value on the way is None."""
-    if not path.startswith(_OPTIONAL):
-        return attrgetter(path)
-    names = path.split(".")
-
-    def get(record: Any) -> Any:
-        for name in names:
-            if record is None:
-                return None
-            record = getattr(record, name)
-        return record
-
-    return get
-
-
-def _text(path: str, doc: str, *, name: str = "", index: bool = False, compress: bool = False, key: int = 0) -> Column:
-    return Column(
-        name=name or path,
-        type=pa.string(),
-        doc=doc,
-        get=plain(path),
-        path=path,
-        total=True,
-        index=index,
-        compress=compress,
-        key=key or int(path == "id"),
-    )
-
-
-def _integer(path: str, doc: str, *, name: str = "", index: bool = False) -> Column:
-    return Column(
-        name=name or path,
-        type=pa.int64(),
-        doc=doc,
-        get=plain(path),
-        path=path,
-        fits=lambda value: -(1 << 63) <= value < 1 << 63,
-        total=True,
-        index=index,
-    )
-
-
-def _number(path: str, doc: str, *, name: str = "") -> Column:
-    return Column(name=name or path, type=pa.float64(), doc=doc, get=plain(path), path=path, total=True)
-
-
-def _flag(path: str, doc: str, *, name: str = "") -> Column:
-    return Column(name=name or path, type=pa.bool_(), doc=doc, get=plain(path), path=path, total=True)
-
-
-def _strings(path: str, doc: str, *, name: str = "") -> Column:
-    return Column(name=name or path, type=STRINGS, doc=doc, get=plain(path), path=path, total=True)
-
-
-def _json(path: str, doc: str, *, name: str = "") -> Column:
-    whole = plain(path)
-
-    def get(record: Any) -> str | None:
-        value = whole(record)
-        return _json_encode(value).decode() if value else None
-
-    def exact(value: Any, stored: str) -> bool:
-        return _same(_json_decode(stored), value)
-
-    return Column(
-        name=name or path, type=pa.string(), doc=doc, get=get, path=path, read=_json_decode, exact=exact, compress=True
-    )
-
-
-def _same(left: Any, right: Any) -> bool:
-    # `==` alone holds 1, 1.0 and True for one value; a reader would not.
-    if type(left) is not type(right):
-        return False
-    if isinstance(left, dict):
-        return left.keys() == right.keys() and all(_same(left[key], right[key]) for key in left)
-    if isinstance(left, list):
-        return len(left) == len(right) and all(map(_same, left, right))
-    return left == right
-
-
-def _derived(name: str, type: pa.DataType, doc: str, get: Callable[[Any], Any]) -> Column:
-    return Column(name=name, type=type, doc=doc, get=get)
 
 
 def _message_text(node: Node) -> str | None:
@@ -218,13 +73,13 @@ def _content(task: Task) -> str:
 
 def _usage() -> tuple[Column, ...]:
     return (
-        _integer("usage.prompt_tokens", "tokens billed for the prompt", name="prompt_tokens"),
-        _integer("usage.completion_tokens", "tokens billed for the completion", name="completion_tokens"),
-        _integer("usage.cached_tokens", "prompt tokens served from a cache", name="cached_tokens"),
-        _number("usage.usd", "US dollars", name="usd"),
-        _number("usage.model_seconds", "seconds waiting for the model", name="model_seconds"),
-        _number("usage.env_seconds", "seconds waiting for the environment", name="env_seconds"),
-        _number("usage.silva_seconds", "seconds waiting for Silva", name="silva_seconds"),
+        integer("usage.prompt_tokens", "tokens billed for the prompt", name="prompt_tokens"),
+        integer("usage.completion_tokens", "tokens billed for the completion", name="completion_tokens"),
+        integer("usage.cached_tokens", "prompt tokens served from a cache", name="cached_tokens"),
+        number("usage.usd", "US dollars", name="usd"),
+        number("usage.model_seconds", "seconds waiting for the model", name="model_seconds"),
+        number("usage.env_seconds", "seconds waiting for the environment", name="env_seconds"),
+        number("usage.silva_seconds", "seconds waiting for Silva", name="silva_seconds"),
     )
 
 
@@ -234,14 +89,14 @@ NODES = Table(
     last_wins=False,
     doc="One row per turn; the first record of an id counts.",
     columns=(
-        _text("id", "derived from place and content", index=True),
-        _text("run_id", "the run that grew it", index=True),
-        _text("tree_id", "the tree it belongs to", index=True),
-        _text("parent_id", "the node before it; null at the root", index=True),
-        _integer("depth", "turns from the root"),
-        _text("author", "policy, environment, person, attacker, summariser or verifier"),
-        _text("slot", "rollout attempt `index.attempt`; empty while shared"),
-        _text("message.role", "system, user, assistant or tool", name="role"),
+        text("id", "derived from place and content", index=True),
+        text("run_id", "the run that grew it", index=True),
+        text("tree_id", "the tree it belongs to", index=True),
+        text("parent_id", "the node before it; null at the root", index=True),
+        integer("depth", "turns from the root"),
+        text("author", "policy, environment, person, attacker, summariser or verifier"),
+        text("slot", "rollout attempt `index.attempt`; empty while shared"),
+        text("message.role", "system, user, assistant or tool", name="role"),
         Column(
             name="text",
             type=pa.string(),
@@ -260,12 +115,12 @@ NODES = Table(
             path="message.tool_calls",
             exact=lambda calls, _: all(call.extra is None for call in calls),
         ),
-        _derived("tool_names", STRINGS, "names of the tools called", _call_names),
-        _text("message.tool_call_id", "the call a tool message answers", name="tool_call_id"),
-        _text("model", "the model that wrote it", index=True),
-        _text("policy_version", "version of the policy that sampled it"),
-        _text("finish_reason", "why the model stopped"),
-        _number("reward", "reward for this turn; null: none given"),
+        derived("tool_names", STRINGS, "names of the tools called", _call_names),
+        text("message.tool_call_id", "the call a tool message answers", name="tool_call_id"),
+        text("model", "the model that wrote it", index=True),
+        text("policy_version", "version of the policy that sampled it"),
+        text("finish_reason", "why the model stopped"),
+        number("reward", "reward for this turn; null: none given"),
         Column(
             name="token_ids",
             type=pa.list_(pa.int32()),
@@ -275,7 +130,7 @@ NODES = Table(
             fits=lambda ids: all(-(1 << 31) <= each < 1 << 31 for each in ids),
             total=True,
         ),
-        _integer("tokens.sampled", "how many of the last ids were sampled", name="sampled_tokens"),
+        integer("tokens.sampled", "how many of the last ids were sampled", name="sampled_tokens"),
         Column(
             name="logprobs",
             type=pa.list_(pa.float64()),
@@ -286,10 +141,10 @@ NODES = Table(
         ),
         *_usage(),
         Column(name="risks", type=RISKS, doc="risks seen at this turn", get=_risks, path="risks", total=True),
-        _derived("risk_kinds", STRINGS, "kinds of those risks", _risk_kinds),
-        _text("snapshot_id", "environment snapshot taken after it"),
-        _number("started", "Unix seconds"),
-        _json("attributes", "further facts, as JSON"),
+        derived("risk_kinds", STRINGS, "kinds of those risks", _risk_kinds),
+        text("snapshot_id", "environment snapshot taken after it"),
+        number("started", "Unix seconds"),
+        packed("attributes", "further facts, as JSON"),
     ),
 )
 
@@ -299,34 +154,34 @@ TRAJECTORIES = Table(
     last_wins=True,
     doc="One row per attempt that ended; the last record of an id counts.",
     columns=(
-        _text("id", "derived from run, task, index and attempt", index=True),
-        _text("run_id", "the run that made it", index=True),
-        _text("tree_id", "the tree it walks", index=True),
-        _text("task_id", "the task it attempts", index=True),
-        _text("env", "the task's environment", index=True),
-        _integer("index", "place in its group"),
-        _integer("attempt", "retries after infrastructure failures"),
-        _integer("seed", "seed of the attempt"),
-        _text("leaf_id", "last node of the walk; null when none"),
-        _text("agent", "the agent that acted"),
-        _text("model", "the model that acted"),
-        _text("policy_version", "version of that policy"),
-        _text("outcome.status", "completed, truncated or failed", name="status", index=True),
-        _number("outcome.score", "the environment's mark in [0, 1]", name="score"),
-        _flag("outcome.success", "the environment's own verdict", name="success"),
-        _number("outcome.safety", "1 = no risk realised", name="safety"),
-        _text("outcome.failure.boundary", "where a failure arose", name="boundary"),
-        _text("outcome.failure.code", "stable short name of the failure", name="failure_code"),
-        _text("outcome.failure.message", "its cause in one line", name="failure_message"),
-        _flag("outcome.failure.retryable", "whether a fresh environment may help", name="retryable"),
-        _json("outcome.metrics", "further marks of the checker, as JSON", name="metrics"),
-        _integer("turns", "assistant turns"),
-        _number("reward", "sum of rewards"),
+        text("id", "derived from run, task, index and attempt", index=True),
+        text("run_id", "the run that made it", index=True),
+        text("tree_id", "the tree it walks", index=True),
+        text("task_id", "the task it attempts", index=True),
+        text("env", "the task's environment", index=True),
+        integer("index", "place in its group"),
+        integer("attempt", "retries after infrastructure failures"),
+        integer("seed", "seed of the attempt"),
+        text("leaf_id", "last node of the walk; null when none"),
+        text("agent", "the agent that acted"),
+        text("model", "the model that acted"),
+        text("policy_version", "version of that policy"),
+        text("outcome.status", "completed, truncated or failed", name="status", index=True),
+        number("outcome.score", "the environment's mark in [0, 1]", name="score"),
+        flag("outcome.success", "the environment's own verdict", name="success"),
+        number("outcome.safety", "1 = no risk realised", name="safety"),
+        text("outcome.failure.boundary", "where a failure arose", name="boundary"),
+        text("outcome.failure.code", "stable short name of the failure", name="failure_code"),
+        text("outcome.failure.message", "its cause in one line", name="failure_message"),
+        flag("outcome.failure.retryable", "whether a fresh environment may help", name="retryable"),
+        packed("outcome.metrics", "further marks of the checker, as JSON", name="metrics"),
+        integer("turns", "assistant turns"),
+        number("reward", "sum of rewards"),
         *_usage(),
-        _number("started", "Unix seconds"),
-        _number("finished", "Unix seconds"),
-        _flag("superseded", "a later attempt counts instead"),
-        _json("attributes", "further facts, as JSON"),
+        number("started", "Unix seconds"),
+        number("finished", "Unix seconds"),
+        flag("superseded", "a later attempt counts instead"),
+        packed("attributes", "further facts, as JSON"),
     ),
 )
 
@@ -336,14 +191,14 @@ TASKS = Table(
     last_wins=True,
     doc="One row per task of a run; the last record of an id in a run counts.",
     columns=(
-        _text("id", "unique across environments", index=True),
-        _text("run_id", "the run that owns it; empty: no run's, as older versions kept them", index=True, key=2),
-        _derived("content", pa.string(), "digest of what it is, the same for the same task in every run", _content),
-        _text("env", "its environment", index=True),
-        _text("instruction", "what is asked, for people", compress=True),
-        _text("split", "train, test, …"),
-        _json("data", "what the environment needs, as JSON"),
-        _strings("tags", "labels"),
+        text("id", "unique across environments", index=True),
+        text("run_id", "the run that owns it; empty: no run's, as older versions kept them", index=True, key=2),
+        derived("content", pa.string(), "digest of what it is, the same for the same task in every run", _content),
+        text("env", "its environment", index=True),
+        text("instruction", "what is asked, for people", compress=True),
+        text("split", "train, test, …"),
+        packed("data", "what the environment needs, as JSON"),
+        strings("tags", "labels"),
     ),
 )
 
@@ -353,20 +208,20 @@ RUNS = Table(
     last_wins=True,
     doc="One row per run, with the lineage of all its rows; the last record of an id counts.",
     columns=(
-        _text("id", "the name a person gave", index=True),
-        _text("command", "what was run"),
-        _strings("envs", "environments"),
-        _text("model", "model"),
-        _text("agent", "agent"),
-        _integer("seed", "seed"),
-        _json("config", "full configuration, secrets redacted, as JSON"),
-        _text("lineage.code", "package version or commit", name="code_version"),
-        _text("lineage.config", "digest of the configuration", name="config_digest"),
-        _strings("lineage.parents", "data it was made from, name@version", name="parents"),
-        _text("status", "running, finished, …"),
-        _number("started", "Unix seconds"),
-        _number("finished", "Unix seconds; 0 while running"),
-        _json("summary", "its figures, as JSON"),
+        text("id", "the name a person gave", index=True),
+        text("command", "what was run"),
+        strings("envs", "environments"),
+        text("model", "model"),
+        text("agent", "agent"),
+        integer("seed", "seed"),
+        packed("config", "full configuration, secrets redacted, as JSON"),
+        text("lineage.code", "package version or commit", name="code_version"),
+        text("lineage.config", "digest of the configuration", name="config_digest"),
+        strings("lineage.parents", "data it was made from, name@version", name="parents"),
+        text("status", "running, finished, …"),
+        number("started", "Unix seconds"),
+        number("finished", "Unix seconds; 0 while running"),
+        packed("summary", "its figures, as JSON"),
     ),
 )
 
@@ -376,16 +231,16 @@ SUPERVISIONS = Table(
     last_wins=False,
     doc="One row per judgement on a node; the first record of an id counts.",
     columns=(
-        _text("id", "id", index=True),
-        _text("node_id", "the node judged", index=True),
-        _text("run_id", "the run it belongs to", index=True),
-        _text("verdict", "keep, mask, good, bad, score or note"),
-        _text("source", "rule, model or person"),
-        _text("by", "which one"),
-        _text("reason", "in words", compress=True),
-        _number("value", "the score, where the verdict is one"),
-        _number("at", "Unix seconds"),
-        _json("attributes", "further facts, as JSON"),
+        text("id", "id", index=True),
+        text("node_id", "the node judged", index=True),
+        text("run_id", "the run it belongs to", index=True),
+        text("verdict", "keep, mask, good, bad, score or note"),
+        text("source", "rule, model or person"),
+        text("by", "which one"),
+        text("reason", "in words", compress=True),
+        number("value", "the score, where the verdict is one"),
+        number("at", "Unix seconds"),
+        packed("attributes", "further facts, as JSON"),
     ),
 )
 
@@ -395,10 +250,10 @@ BLOBS = Table(
     last_wins=False,
     doc="One row per content-addressed file under `blobs/`.",
     columns=(
-        _text("id", "sha256 hex of the bytes", index=True),
-        _text("media_type", "MIME type"),
-        _integer("size", "bytes"),
-        _number("at", "Unix seconds of the first writing"),
+        text("id", "sha256 hex of the bytes", index=True),
+        text("media_type", "MIME type"),
+        integer("size", "bytes"),
+        number("at", "Unix seconds of the first writing"),
     ),
 )
 

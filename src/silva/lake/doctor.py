@@ -20,7 +20,7 @@ from silva.lake.frames import MAGIC, frames
 from silva.lake.layout import known_tables
 from silva.lake.lease import WRITERS, left
 from silva.lake.ledger import ROOT, Ledger, ledgers
-from silva.lake.lock import held, lock_folder, spool_name
+from silva.lake.lock import Hold, held, lock_folder, spool_name
 from silva.lake.place import Folder, Place
 from silva.lake.recovery import begun, cut, ends, inspect, salvage
 from silva.lake.rows import read
@@ -53,6 +53,19 @@ def examine(place: Place, tables: Tables, tail: Tail | None, *, repair: bool, wr
         findings += _tree(tables, tail)
         findings += _blobs(place, tables, tail, named, repair and not writing)
     return findings + _tags(place, tables) + _writers(place, writing)
+
+
+def mended(place: Place, tables: Tables, tail: Tail | None) -> list[Finding]:
+    """As `examine`, mending what can be mended, for who only reads: the writer's lock is taken for it.
+
+    Raises:
+        StoreError: another process writes.
+    """
+    hold = Hold(place)
+    try:
+        return examine(place, tables, tail, repair=True, writing=False)
+    finally:
+        hold.release()
 
 
 def _writers(place: Place, writing: bool) -> list[Finding]:

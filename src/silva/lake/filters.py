@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 
 from silva.errors import UsageError
-from silva.lake.columns import Table
+from silva.lake.column import Table
 
 Value: TypeAlias = str | int | float | bool
 Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">="]

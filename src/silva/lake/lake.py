@@ -13,33 +13,29 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import pyarrow as pa
 
 from silva.errors import StoreError, UsageError
-from silva.lake import blobs, doctor, search, sql, versions
+from silva.lake import blobs, doctor, search, sql, tasks, versions
 from silva.lake.apart import Apart
-from silva.lake.columns import NODES, RUNS, SUPERVISIONS, TASKS, TRAJECTORIES
+from silva.lake.columns import NODES, RUNS, SUPERVISIONS, TRAJECTORIES
 from silva.lake.compactor import Compactor
 from silva.lake.entry import BlobEntry
-from silva.lake.filters import Filter, field
+from silva.lake.filters import Filter
 from silva.lake.frames import frames, parts
 from silva.lake.journal import SEAL_BYTES, Journal
 from silva.lake.layout import LAKE_SCHEMA, is_lake, make_lake, remember_tables
-from silva.lake.location import default_location
 from silva.lake.lock import Hold
 from silva.lake.place import Place, place
 from silva.lake.reader import Reader
 from silva.lake.recovery import recover
 from silva.lake.segment import segments
 from silva.lake.stats import Stats, measure
-from silva.lake.tables import CACHES_MB, OPTIMIZE_AT, Tables
+from silva.lake.tables import CACHES_MB, KEEP, OPTIMIZE_AT, Tables
 from silva.lake.tail import Tail
-from silva.tree import AnyRecord, Node, Run, Supervision, Task, Trajectory, Tree, TreeError
-
-KEEP = timedelta(hours=1)
-"""How long `optimize` keeps versions no tag names, so that a reader in the middle of one can finish."""
+from silva.tree import AnyRecord, Node, Run, Supervision, Task, Trajectory, Tree
 
 
 class Lake:
@@ -271,12 +267,7 @@ class Lake:
             UsageError: there is none.
             StoreError: nodes of it are missing.
         """
-        if not (nodes := self.nodes(tree_id=tree_id)):
-            raise UsageError(f"lake {self.location}: has no tree {tree_id}; `silva lake doctor` says what is gone")
-        try:
-            return Tree(nodes)
-        except TreeError as error:
-            raise StoreError(f"lake {self.location}: tree {tree_id}: {error}; `silva lake doctor` says more") from error
+        return self._reader.tree(tree_id, self.location)
 
     def tasks(
         self,
@@ -287,17 +278,11 @@ class Lake:
         limit: int | None = None,
     ) -> list[Task]:
         """Tasks that meet all conditions: of a run its own, each id once; else every run's."""
-        if run_id is None:
-            return self._reader.records(TASKS, where, limit, env=env)
-        # What older versions kept is no run's: it stands for whoever has no task of that id of its own.
-        condition = field("run_id").is_in([run_id, ""]) | field("run_id").is_null()
-        found = self._reader.records(TASKS, condition if where is None else condition & where, None, env=env)
-        own = {task.id: task for task in sorted(found, key=lambda task: task.run_id == run_id)}
-        return list(own.values())[:limit]
+        return tasks.tasks(self._reader, run_id, env, where, limit)
 
     def task(self, trajectory: Trajectory) -> Task | None:
         """The task that a trajectory attempted, as its run had it; None where the lake does not hold it."""
-        return next(iter(self.tasks(run_id=trajectory.run_id, where=field("id") == trajectory.task_id)), None)
+        return tasks.task(self._reader, trajectory)
 
     def runs(self, *, where: Filter | None = None) -> list[Run]:
         """Runs, by when they started."""
@@ -385,11 +370,7 @@ class Lake:
             StoreError: a repair is asked for while another process writes.
         """
         if repair and self.mode == "read":
-            hold = Hold(self._place)
-            try:
-                return doctor.examine(self._place, self._tables, self._tail, repair=True, writing=False)
-            finally:
-                hold.release()
+            return doctor.mended(self._place, self._tables, self._tail)
         return doctor.examine(self._place, self._tables, self._tail, repair=repair, writing=self.mode == "write")
 
     def _begin(self, window_ms: float, hold: Hold, apart: Apart | None) -> None:
@@ -417,8 +398,3 @@ class Lake:
         if self._journal is None:
             raise StoreError(f"lake {self.location}: is open to read; open it to write first")
         return self._journal
-
-
-def open_lake(location: str | Path | None = None, mode: Literal["write", "read"] = "write", **settings: Any) -> Lake:
-    """`Lake.open`, at the default location when none is given."""
-    return Lake.open(location if location is not None else default_location(), mode, **settings)

@@ -9,13 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as compute
 
 from silva.errors import StoreError, UsageError
-from silva.lake.columns import NODES, Table
+from silva.lake.column import Table
+from silva.lake.columns import NODES
 from silva.lake.filters import Filter, field, literal
 from silva.lake.matching import matching
 from silva.lake.rows import build, key_of, read
 from silva.lake.tables import Tables
 from silva.lake.tail import Tail
-from silva.tree import Node, Trajectory
+from silva.tree import Node, Trajectory, Tree, TreeError
 
 _BATCH = 2_000
 
@@ -110,6 +111,21 @@ class Reader:
                 "restore the table of nodes from a copy or play it again (`silva trees list --json` has how it ended)"
             )
         return found
+
+    def tree(self, tree_id: str, where: str) -> Tree:
+        """The tree of that id.
+
+        Raises:
+            UsageError: there is none.
+            StoreError: nodes of it are missing.
+        """
+        nodes: list[Node] = self.records(NODES, None, None, tree_id=tree_id)
+        if not nodes:
+            raise UsageError(f"lake {where}: has no tree {tree_id}; `silva lake doctor` says what is gone")
+        try:
+            return Tree(nodes)
+        except TreeError as error:
+            raise StoreError(f"lake {where}: tree {tree_id}: {error}; `silva lake doctor` says more") from error
 
     def _attempt(self, tree_id: str, slots: tuple[str, str]) -> list[Node]:
         """Nodes of a tree in some slots; one that is being compacted right now may come twice."""

@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from silva.errors import StoreError
-from silva.lake.columns import Column, Table, plain
+from silva.lake.column import Column, Table, plain
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder().decode

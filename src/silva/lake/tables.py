@@ -20,7 +20,8 @@ import pyarrow as pa
 import pyarrow.compute as compute
 
 from silva.errors import SilvaError, StoreError
-from silva.lake.columns import NODES, TABLES, Table
+from silva.lake.column import Table
+from silva.lake.columns import NODES, TABLES
 from silva.lake.durable import refusals, settle
 from silva.lake.matching import matching
 from silva.lake.piecewise import readable
@@ -36,6 +37,8 @@ and its own bounds are gigabytes: a process that writes and reads for days would
 _OF_THE_MACHINE = re.compile(r"os error (?!2\b)\d+")
 """A file that may not be opened (or a disk that fails) may be there as a whole: then nothing is left out. One that is
 gone (2) is not."""
+KEEP = timedelta(hours=1)
+"""How long `optimize` keeps versions no tag names, so that a reader in the middle of one can finish."""
 OPTIMIZE_AT = 100_000
 """Rows of nodes outside the indices from which a lake that is closed is optimised."""
 

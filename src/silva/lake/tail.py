@@ -16,7 +16,8 @@ from typing import Any
 import pyarrow as pa
 
 from silva.errors import StoreError
-from silva.lake.columns import TABLES, Table
+from silva.lake.column import Table
+from silva.lake.columns import TABLES
 from silva.lake.entry import BlobEntry
 from silva.lake.frames import MAGIC, Entry, entry, scan, whole
 from silva.lake.rows import build, key_of
