@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from silva.envs import Registry
-from silva.envs.gyms.terminal import harbor, software, tools_of_tests
+from silva.envs.gyms.terminal import harbor, node, software, tools_of_tests
+from silva.envs.gyms.terminal.copying import chosen
 from silva.envs.gyms.terminal.dockerfile import Refused, recipe
 from silva.envs.gyms.terminal.editor import bounded, numbered, replaced
 from silva.envs.gyms.terminal.environment import OWN, Terminal
 from silva.envs.gyms.terminal.harbor import HarborFile, HarborTask
-from silva.envs.gyms.terminal.places import Places, chosen
+from silva.envs.gyms.terminal.places import Places
 from silva.envs.gyms.terminal.share import share
 from silva.envs.gyms.terminal.tools import TOOLS, checked
 from silva.errors import UsageError
@@ -172,7 +173,44 @@ def test_what_a_line_installs_is_told_from_what_it_does(line, debian, python, re
     assert (found.debian, found.python, found.rest) == (debian, python, rest)
 
 
-@pytest.mark.parametrize("line", ["pip install -r requirements.txt", "npm install -g x", "pip install git+https://x/y"])
+def test_a_list_of_requirements_is_that_of_the_task():
+    files = {
+        "requirements.txt": "# what is needed\nsix >= 1.0  # old\n-r more.txt\n\n",
+        "more.txt": "toml; extra == 'x'\n",
+    }
+    read = recipe(
+        made(
+            "FROM python:3.11\nWORKDIR /app\nCOPY . /app/\nRUN cd /tmp && pip install -r /app/requirements.txt\n",
+            **files,
+        )
+    )
+    assert read.python == ("six>=1.0", "toml; extra == 'x'")
+    bad = made(
+        "FROM python:3.11\nWORKDIR /app\nCOPY a.txt b.txt\nRUN pip install -r b.txt\n", **{"a.txt": "six\n-e .\n"}
+    )
+    with pytest.raises(Refused, match=r"pip install -r b.txt: line 2, -e \.: give a package's name"):
+        recipe(bad)
+
+
+def test_packages_of_node_are_named():
+    read = recipe(made("FROM debian\nWORKDIR /app\nRUN npm install -g --silent typescript@5.4.2 @vue/cli npm@latest\n"))
+    assert read.node == ("typescript@5.4.2", "@vue/cli") and not read.steps
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("npm") is None, reason="there is no npm here")
+def test_packages_of_node_are_fetched_once_and_recorded(tmp_path, monkeypatch):
+    monkeypatch.setenv("SILVA_HOME", str(tmp_path))
+    place = node.fetched(("is-odd@3.0.1",), "mine")
+    assert place is not None and (place / "lib/node_modules/is-odd/index.js").is_file()
+    assert "is-odd@3.0.1\n\nis-number@" in (place / "packages.txt").read_text()
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    assert node.fetched(("is-odd@3.0.1",), "mine") == place
+
+
+@pytest.mark.parametrize(
+    "line", ["pip install -r gone.txt", "npm install", "npm ci", "npm run build", "pip install git+https://x/y"]
+)
 def test_what_cannot_be_installed_as_it_is_asked_for_is_refused_by_name(line):
     with pytest.raises(Refused, match="line 3: RUN: "):
         recipe(made(f"FROM python:3.11\nWORKDIR /app\nRUN {line}\n"))

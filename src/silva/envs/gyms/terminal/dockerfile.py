@@ -3,8 +3,8 @@
     Dockerfile ─▶ Recipe: COPY and RUN steps in order, packages, variables, where to start ─▶ World carries it out
 
 A stock python, debian or ubuntu image stands for this machine's own tools, also for the packages of Debian that are
-installed here; packages of Python are fetched (`software`). What needs more (other images, users, several stages) is
-refused by name: nothing is left out in silence.
+installed here; packages of Python and of Node are fetched (`software`, `node`). What needs more (other images, users,
+several stages) is refused by name: nothing is left out in silence.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import msgspec
 
 from silva.envs.gyms.terminal import software
 from silva.envs.gyms.terminal import tools_of_tests as tools
+from silva.envs.gyms.terminal.copying import chosen
 from silva.envs.gyms.terminal.harbor import HarborTask, Machine, unknown
 from silva.envs.gyms.terminal.shell_line import programs
 from silva.errors import UsageError
@@ -55,7 +56,7 @@ class Step(Record, frozen=True, kw_only=True):
 
 class Recipe(Record, frozen=True, kw_only=True):
     """All steps; `root`: the topmost folder that the task works in; `folder`: the one it starts in; `others`: more
-    folders of the image that it has files in; `debian`, `python`: the packages it needs."""
+    folders of the image that it has files in; `debian`, `python`, `node`: the packages it needs."""
 
     steps: tuple[Step, ...] = ()
     root: str = "/workspace"
@@ -64,6 +65,7 @@ class Recipe(Record, frozen=True, kw_only=True):
     others: tuple[str, ...] = ()
     debian: tuple[str, ...] = ()
     python: tuple[str, ...] = ()
+    node: tuple[str, ...] = ()
 
 
 def recipe(task: HarborTask) -> Recipe:
@@ -131,6 +133,7 @@ class _Reading:
         self._stages = 0
         self._debian: list[str] = []
         self._python: list[str] = []
+        self._node: list[str] = []
         self._paths: list[str] = []
 
     def recipe(self, text: str) -> Recipe:
@@ -161,6 +164,7 @@ class _Reading:
             others=self._others(root),
             debian=tuple(dict.fromkeys(self._debian)),
             python=tuple(dict.fromkeys(self._python)),
+            node=tuple(dict.fromkeys(self._node)),
         )
 
     def _others(self, root: str) -> tuple[str, ...]:
@@ -244,12 +248,13 @@ class _Reading:
             rest = shlex.join(json.loads(rest))
         rest = re.sub(r"^(--\S+\s+)+", "", rest)
         try:
-            needs = software.needed(rest)
+            needs = software.needed(rest, self._copied)
         except ValueError as error:
             self._refuse(line, f"RUN: {error}")
             return
         self._debian += needs.debian
         self._python += needs.python
+        self._node += needs.node
         rest = needs.rest
         if not rest:
             return
@@ -260,6 +265,14 @@ class _Reading:
                 self._refuse(line, f"RUN starts {words[0]}: only simple file commands can be run")
         self._paths += re.findall(r"(?<![\w./~$*-])/[a-z][\w./-]*", rest)
         self._steps.append(Step(line=line, command=rest, folder=self._here))
+
+    def _copied(self, path: str) -> str | None:
+        """The text of a file of the task's that stands at a path of the image by now; None where none does."""
+        whole = posixpath.normpath(posixpath.join(self._here, path))
+        for step in reversed(self._steps):
+            if (file := chosen(self._task.environment, step.sources, step.target).get(whole)) is not None:
+                return file.content.decode(errors="replace")
+        return None
 
     @property
     def _here(self) -> str:

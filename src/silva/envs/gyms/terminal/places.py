@@ -109,21 +109,6 @@ class Places(Record, frozen=True, kw_only=True):
         return HarborFile(content=self.text(text, more).encode(), executable=file.executable)
 
 
-def chosen(files: dict[str, HarborFile], sources: tuple[str, ...], target: str) -> dict[str, HarborFile]:
-    """What COPY of `sources` to `target` writes: files by their path in the image. With a slash, it is a folder."""
-    found: dict[str, HarborFile] = {}
-    for source in sources:
-        path = posixpath.normpath(source).lstrip("/")
-        if path in files:
-            found[target + path.rsplit("/", 1)[-1] if target.endswith("/") else target] = files[path]
-            continue
-        prefix = "" if path == "." else f"{path}/"
-        for name, file in files.items():
-            if name.startswith(prefix):
-                found[posixpath.join(target, name[len(prefix) :])] = file
-    return found
-
-
 def relative(path: str, folder: str) -> Path:
     """A path below a folder, without it."""
     return Path(posixpath.relpath(path, folder))

@@ -2,6 +2,7 @@
 
     RUN apt-get install a && pip install b && mkdir c ─▶ Needed(debian a, python b), and what is left to run: mkdir c
     debian packages: this machine's own must do        python packages: wheels, kept by their names' digest, /opt/python
+    pip install -r FILE: the task's own file           npm install -g: `node`
 
 Wheels alone are taken: to unpack one runs nothing of it. They come by pip with this machine's own configuration, once;
 after that no network is needed.
@@ -10,14 +11,17 @@ after that no network is needed.
 from __future__ import annotations
 
 import hashlib
+import posixpath
 import re
 import secrets
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+from silva.envs.gyms.terminal import node
 from silva.envs.home import home
 from silva.errors import MissingError
 from silva.tree import Record
@@ -37,11 +41,16 @@ class Needed(Record, frozen=True, kw_only=True):
 
     debian: tuple[str, ...] = ()
     python: tuple[str, ...] = ()
+    node: tuple[str, ...] = ()
     rest: str = ""
 
 
-def needed(line: str) -> Needed:
+def needed(line: str, file: Callable[[str], str | None] = lambda path: None) -> Needed:
     """Take the installing out of a shell line.
+
+    Args:
+        line: what a shell would read.
+        file: the text of a file of the image (for `pip install -r`); None where there is none.
 
     Raises:
         ValueError: it installs in a way that is not understood; the message says which.
@@ -50,6 +59,7 @@ def needed(line: str) -> Needed:
         return Needed(rest=line)
     debian: list[str] = []
     python: list[str] = []
+    javascript: list[str] = []
     left: list[str] = []
     for piece in re.split(r"\s*(?:&&|;)\s*", line.strip()):
         words = [word for word in shlex.split(piece) if not re.fullmatch(r"[A-Z_]+=\S*", word)]
@@ -57,7 +67,7 @@ def needed(line: str) -> Needed:
             continue
         if words[0] in ("apt-get", "apt"):
             debian += _apt(words[1:])
-        elif (pip := _pip(words)) is not None:
+        elif (pip := _pip(words, file)) is not None:
             python += pip
         elif words[:2] == ["rm", "-rf"] and all(
             word.startswith(("/var/lib/apt", "/root/.cache")) for word in words[2:]
@@ -66,13 +76,16 @@ def needed(line: str) -> Needed:
         elif words[:2] == ["ln", "-s"] or words[:2] == ["ln", "-sf"]:
             if not words[-1].startswith(("/usr/bin/python", "/usr/local/bin/python", "/usr/bin/pip")):
                 left.append(piece)
-        elif words[0] in ("npm", "conda"):
+        elif words[0] == "npm":
+            javascript += node.named(words[1:])
+        elif words[0] == "conda":
             raise ValueError(
-                f"{words[0]} {' '.join(words[1:3])}: packages of Debian and wheels of Python alone are installed"
+                f"conda {' '.join(words[1:3])}: packages of Debian, wheels of Python and packages of Node alone are "
+                "installed"
             )
         else:
             left.append(piece)
-    return Needed(debian=tuple(debian), python=tuple(python), rest=" && ".join(left))
+    return Needed(debian=tuple(debian), python=tuple(python), node=tuple(javascript), rest=" && ".join(left))
 
 
 def _apt(words: list[str]) -> list[str]:
@@ -84,7 +97,7 @@ def _apt(words: list[str]) -> list[str]:
     return [word.partition("=")[0].partition(":")[0] for word in plain[1:] if word not in _OURS]
 
 
-def _pip(words: list[str]) -> list[str] | None:
+def _pip(words: list[str], file: Callable[[str], str | None]) -> list[str] | None:
     if words[0] in ("python", "python3") and words[1:3] == ["-m", "pip"]:
         words = words[2:]
     if words[:2] == ["uv", "pip"]:
@@ -92,13 +105,20 @@ def _pip(words: list[str]) -> list[str] | None:
     if words[0] not in ("pip", "pip3"):
         return None
     found: list[str] = []
-    skip = False
+    skip, listed = False, False
     if "install" not in words[:3]:
         return []  # of its cache and configuration, which nobody has
     for word in words[words.index("install") + 1 :]:
-        if skip:
+        if listed:
+            found += _listed(word, file)
+            listed = False
+        elif skip:
             skip = False
-        elif word in ("-r", "--requirement", "-e", "--editable", "-c"):
+        elif word in ("-r", "--requirement"):
+            listed = True
+        elif found_in := re.fullmatch(r"(?:-r|--requirement=)(.+)", word):
+            found += _listed(found_in[1], file)
+        elif word in ("-e", "--editable", "-c", "--constraint"):
             raise ValueError(f"pip install {word}: name the packages")
         elif word in _VALUED:
             skip = True
@@ -107,6 +127,28 @@ def _pip(words: list[str]) -> list[str] | None:
                 raise ValueError(f"pip install {word}: give a package's name")
             if word.lower() not in ("pip", "setuptools", "wheel"):
                 found.append(word)
+    return found
+
+
+def _listed(path: str, file: Callable[[str], str | None], deep: int = 0) -> list[str]:
+    """The packages that a file of requirements names."""
+    text = file(path)
+    if text is None or deep > 4:
+        raise ValueError(f"pip install -r {path}: no file of the task's is there by then")
+    found: list[str] = []
+    for number, raw in enumerate(text.replace("\\\n", " ").splitlines(), 1):
+        line = re.sub(r"(^|\s)#.*", "", raw).strip()
+        if not line:
+            continue
+        if more := re.fullmatch(r"(?:-r|--requirement)[ =]+(\S+)", line):
+            found += _listed(posixpath.join(posixpath.dirname(path), more[1]), file, deep + 1)
+            continue
+        name, _, marker = line.partition(";")
+        name = re.sub(r"\s+", "", name)
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"pip install -r {path}: line {number}, {line[:60]}: give a package's name")
+        if name.lower() not in ("pip", "setuptools", "wheel"):
+            found.append(f"{name}; {marker.strip()}" if marker.strip() else name)
     return found
 
 
@@ -161,7 +203,8 @@ def fetched(packages: tuple[str, ...], name: str) -> Path | None:
         first, _, rest = script.read_bytes().partition(b"\n")
         if first.startswith(b"#!") and b"python" in first:
             script.write_bytes(f"#!{INTERPRETER}\n".encode() + rest)
-    (new / "packages.txt").write_text("\n".join(wanted) + "\n")
+    resolved = sorted(each.name.removesuffix(".dist-info").replace("-", "==", 1) for each in new.glob("*.dist-info"))
+    (new / "packages.txt").write_text("\n".join([*wanted, "", *resolved]) + "\n")
     if not place.exists():
         new.rename(place)
     else:

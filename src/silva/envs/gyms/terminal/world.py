@@ -15,10 +15,11 @@ from pathlib import Path
 
 import msgspec
 
-from silva.envs.gyms.terminal import software, tools_of_tests, verdict
+from silva.envs.gyms.terminal import node, software, tools_of_tests, verdict
+from silva.envs.gyms.terminal.copying import chosen
 from silva.envs.gyms.terminal.dockerfile import Recipe, Refused, recipe
 from silva.envs.gyms.terminal.harbor import HarborFile, HarborTask, lay_out
-from silva.envs.gyms.terminal.places import Places, chosen, relative
+from silva.envs.gyms.terminal.places import Places, relative
 from silva.envs.gyms.terminal.shells import Shell, ShellState
 from silva.errors import StoreError, UsageError
 from silva.sandbox.contents import Contents
@@ -241,12 +242,18 @@ def _let_go(backend: Backend, checkpoint: str, resting: set[str]) -> None:
 
 
 def _spec(task: HarborTask, made: Recipe, processes: bool) -> Spec:
-    packages = software.fetched((*made.python, *tools_of_tests.packages(task)), task.name)
-    variables = dict(made.variables)
-    if packages is None:
-        return Spec(limits=_limits(task), variables=variables, processes=processes)
-    variables |= {"PYTHONPATH": software.PLACE, "PATH": f"{PATH}:{software.PLACE}/bin"}
-    return Spec(limits=_limits(task), variables=variables, processes=processes, mounts={packages: software.PLACE})
+    python = software.fetched((*made.python, *tools_of_tests.packages(task)), task.name)
+    javascript = node.fetched(made.node, task.name)
+    variables, mounts, path = dict(made.variables), dict[Path, str](), PATH
+    if python is not None:
+        mounts[python], path = software.PLACE, f"{path}:{software.PLACE}/bin"
+        variables["PYTHONPATH"] = software.PLACE
+    if javascript is not None:
+        mounts[javascript], path = node.PLACE, f"{path}:{node.PLACE}/bin"
+        variables["NODE_PATH"] = f"{node.PLACE}/lib/node_modules"
+    if mounts:
+        variables["PATH"] = path
+    return Spec(limits=_limits(task), variables=variables, processes=processes, mounts=mounts)
 
 
 def _limits(task: HarborTask) -> Limits:
