@@ -56,6 +56,22 @@ def test_a_session_goes_on_past_a_line_that_was_cut_off() -> None:
     assert {note.split(":")[0] for note in notes} == {"file.jsonl line 3", "file.jsonl line 5"}
 
 
+def test_lines_that_were_cut_cost_one_more_reading_together() -> None:
+    form, sizes = find("claude-code"), list[int]()
+
+    def counted(given: list[str], *more: Any) -> Any:
+        sizes.append(len(given))
+        return form.read(given, *more)
+
+    cut = [f'{{"cut": {number}' for number in range(150)]
+    found = salvage(form._replace(read=counted), lines(ASKED, *cut, ANSWERED), "file.jsonl", "run")
+    assert texts(found.bundles) == ["Hi.", "Hello."]
+    assert [note.said.split(": not JSON")[0] for note in found.notes] == [
+        f"file.jsonl line {n + 2}" for n in range(150)
+    ]
+    assert sum(size > 1 for size in sizes) == 2
+
+
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-8"])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_files_as_windows_writes_them(encoding: str, newline: str) -> None:

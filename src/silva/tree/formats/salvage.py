@@ -201,8 +201,25 @@ def _together(form: Format, lines: list[str], at: _At, run: str, load: Loader | 
             place = error.line - 1
             if not 0 <= place < len(left) or not left[place].strip() or len(left) == 1:
                 raise
-            if len(faults) == MOST_DROPPED:
-                problem = f"{error.problem}; {MOST_DROPPED} records before it cannot be read either"
-                raise FormatError(at.file, error.line, error.field, problem) from error
-            faults.append(at.fault(place + 1, FormatError(at.file, 0, error.field, error.problem)))
-            left[place] = ""
+            wrong = [(place, FormatError(at.file, 0, error.field, error.problem))]
+            if _value(left[place]) is None:  # the others that are no JSON go with it, so that they cost one reading
+                wrong += _no_json(form, left, place + 1, at.file, run)
+            if len(faults) + len(wrong) > MOST_DROPPED:
+                number, last = wrong[MOST_DROPPED - len(faults)]
+                problem = f"{last.problem}; {MOST_DROPPED} records before it cannot be read either"
+                raise FormatError(at.file, number + 1, last.field, problem) from error
+            for number, fault in wrong:
+                faults.append(at.fault(number + 1, fault))
+                left[number] = ""
+
+
+def _no_json(form: Format, lines: list[str], start: int, file: str, run: str) -> list[tuple[int, FormatError]]:
+    """The lines from `start` on that are no JSON, each with what the reader says of it."""
+    found: list[tuple[int, FormatError]] = []
+    for number in range(start, len(lines)):
+        if lines[number].strip() and _value(lines[number]) is None and len(found) <= MOST_DROPPED:
+            try:
+                list(form.read([lines[number]], file, run, None))
+            except FormatError as error:
+                found.append((number, FormatError(file, 0, error.field, error.problem)))
+    return found
