@@ -1,4 +1,4 @@
-"""Indices are brought up to date while a lake is written, by a process apart; whoever writes or closes does not wait."""
+"""Indices are brought up to date while a lake is written, by a process apart; who writes or closes does not wait."""
 
 from __future__ import annotations
 

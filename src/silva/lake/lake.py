@@ -209,8 +209,6 @@ class Lake:
         """Have room on the disk for records to come (1 MB), blocking; raises as `append` where it has none."""
         self._writer().reserve()
 
-    # Reading
-
     def nodes(
         self,
         *,
