@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from silva.errors import UsageError
 from silva.lake import TABLES, field, parse
+from silva.lake.matching import matching
 from silva.lake.rows import build
-from silva.lake.sql import matching
 from silva.tree import Task
 
 T = TABLES["trajectories"]
