@@ -1,7 +1,6 @@
 """Compaction apart: a process of its own does it, so that a server's event loop keeps the interpreter to itself.
 
     Compactor ── {"number", "gentle"} ─▶ this process ─▶ compact ── {"done"} or {"error"} ─▶ Compactor
-              ── {"index"} ────────────▶ another ──────▶ optimize, by one thread
 
 The parent holds the lake's lock and says which segment is next; the child writes tables and nothing else. It takes a
 quarter of a processor while few segments wait (`gentle`), and all of one when they pile up. It watches
@@ -25,7 +24,7 @@ from silva.errors import StoreError
 from silva.lake.compaction import compact
 from silva.lake.place import Place, place
 from silva.lake.segment import segments
-from silva.lake.tables import KEEP, Tables
+from silva.lake.tables import Tables
 
 REST = 3.0
 """A gentle child rests so many times as long as it worked."""
@@ -38,11 +37,10 @@ class Apart:
 
     Args:
         where: the lake's place.
-        threads: how many threads Lance may compute with; 0 for as many as it likes.
     """
 
-    def __init__(self, where: Place, threads: int = 0) -> None:
-        self._place, self._threads = where, threads
+    def __init__(self, where: Place) -> None:
+        self._place = where
         self._process: subprocess.Popen[bytes] | None = None
         self._hurried = False
 
@@ -52,26 +50,10 @@ class Apart:
         Raises:
             StoreError: it could not be; the segment stays.
         """
-        self._have({"number": number, "gentle": gentle and not self._hurried})
-
-    def index(self) -> None:
-        """Have the tables' indices brought up to date; returns when they are, or when `kill` ends it.
-
-        Raises:
-            StoreError: they could not be; the tables are as good as before.
-        """
-        self._have({"index": True, "gentle": False})
-
-    def kill(self) -> None:
-        """End what it does, at once: what is half done of tables nobody sees."""
-        if self._process is not None:
-            self._process.kill()
-
-    def _have(self, message: dict[str, Any]) -> None:
         process = self._started()
         assert process.stdin is not None and process.stdout is not None
         try:
-            self._send(message)
+            self._send({"number": number, "gentle": gentle and not self._hurried})
             line = process.stdout.readline()
         except OSError:
             line = b""
@@ -108,7 +90,6 @@ class Apart:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,
-                env={**os.environ, "LANCE_CPU_THREADS": str(self._threads)} if self._threads else None,
             )
             # Storage options may be keys: they go through the pipe, where no list of processes shows them.
             self._send({"where": self._place.where, "options": self._place.options})
@@ -136,14 +117,12 @@ class _Pace:
         self._since = time.monotonic()
 
 
-def _listen(asked: SimpleQueue[int | None], pace: _Pace) -> None:
+def _listen(asked: SimpleQueue[int], pace: _Pace) -> None:
     for line in sys.stdin:
         message = json.loads(line)
         pace.gentle = message["gentle"]
         if "number" in message:
             asked.put(message["number"])
-        elif "index" in message:
-            asked.put(None)
     os._exit(0)  # the parent is gone, or has no more work: nothing here is worth finishing
 
 
@@ -154,15 +133,13 @@ def main() -> None:
     where = place(told["where"], told["options"])
     tables = Tables(where)
     pace = _Pace()
-    asked: SimpleQueue[int | None] = SimpleQueue()
+    asked: SimpleQueue[int] = SimpleQueue()
     threading.Thread(target=_listen, args=(asked, pace), daemon=True).start()
     while True:
         number = asked.get()
-        path: Path | None = None if number is None else segments(where.journal).get(number)
+        path: Path | None = segments(where.journal).get(number)
         try:
-            if number is None:
-                tables.optimize(KEEP)
-            elif path is not None:
+            if path is not None:
                 compact(number, path, tables, where.where, pace)
             answer: dict[str, Any] = {"done": number}
         except StoreError as error:

@@ -3,8 +3,7 @@
     sealed segment ──▶ rows ──▶ one merge per table (atomic, then settled) ──▶ the segment's file is removed
 
 In a thread of this process, which gives way to what runs beside it, or `apart`, in a process of its own: what a server
-whose event loop is busy wants. When nothing waits and many rows are outside the indices, these are brought up to date,
-always by a process of its own at low priority and with one thread: whoever writes does not wait for it.
+whose event loop is busy wants.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from pathlib import Path
 
 from silva.errors import StoreError
 from silva.lake.apart import Apart
-from silva.lake.columns import NODES
 from silva.lake.compaction import compact
 from silva.lake.segment import segments
 from silva.lake.tables import Tables
@@ -28,9 +26,6 @@ PAUSE = 0.002
 """Seconds the thread gives way between columns, so that an event loop beside it hardly notices it."""
 GENTLE_BYTES = 32 << 20
 """Larger segments come from bulk writing: then the thread does not give way, or it would fall behind."""
-FRESH_AT = 20_000
-"""Rows of nodes outside the indices from which these are extended while the lake is written; of a large lake, so many
-as are a quarter of it."""
 WAITING = 4
 """With more segments waiting, a process of its own does not rest, or it would fall behind."""
 
@@ -45,7 +40,6 @@ class Compactor:
         check: called before each segment; raises when this process may no longer write.
         apart: a process that does the thread's work; None does it here. What is awaited is always done here: whoever
             waits for the tables keeps no loop running, and a process takes seconds to start.
-        indexer: a process that keeps the indices fresh; None for indices that are as they are.
     """
 
     def __init__(
@@ -55,9 +49,7 @@ class Compactor:
         where: str,
         check: Callable[[], None] = lambda: None,
         apart: Apart | None = None,
-        indexer: Apart | None = None,
     ) -> None:
-        self._indexer = indexer
         self._folder, self._tables, self._where, self._check, self._apart = folder, tables, where, check, apart
         self._mutex = threading.Lock()
         self._wake = threading.Event()
@@ -77,8 +69,6 @@ class Compactor:
             StoreError: a segment is damaged, or a table cannot be written; the segment stays.
         """
         self._awaited = True
-        if self._indexer is not None:
-            self._indexer.kill()
         try:
             return self._drain()
         finally:
@@ -104,8 +94,6 @@ class Compactor:
         self._ended = True
         if self._apart is not None:
             self._apart.hurry()
-        if self._indexer is not None:
-            self._indexer.kill()
         self._wake.set()
         self._thread.join()
 
@@ -122,31 +110,11 @@ class Compactor:
                 return
             try:
                 self._drain()
-                self._refresh()
             except StoreError as error:
                 # The journal keeps the segment, so nothing is lost; `close`, `stats` and `doctor` say it again.
                 if str(error) != self.failure:
                     log.warning("%s", error)
                 self.failure = str(error)
-
-    def _refresh(self) -> None:
-        """Bring the indices up to date, where that is worth it; segments sealed meanwhile wait in the journal."""
-        if self._indexer is None or self._ended:
-            return
-        outside = self._tables.unindexed(NODES.name)
-        if outside < max(FRESH_AT, self._tables.count(NODES.name) // 4):
-            return
-        with self._mutex:
-            try:
-                if not (self._ended or self._awaited):
-                    self._check()
-                    self._indexer.index()
-            except StoreError as error:
-                if not (self._ended or self._awaited):  # else whoever waits for the tables had it ended
-                    log.warning("%s", error)
-            finally:
-                self._indexer.close()
-        self._wake.set()
 
     def _give_way(self) -> None:
         if self._gentle and not (self._awaited or self._ended):

@@ -374,8 +374,7 @@ class Lake:
     def _begin(self, window_ms: float, hold: Hold, apart: Apart | None) -> None:
         newest = recover(self._place.journal, self.location)
         number = hold.first(self._place.journal, newest, self._tables)
-        work = apart, Apart(self._place, threads=1)
-        self._compactor = Compactor(self._place.journal, self._tables, self.location, hold.check, *work)
+        self._compactor = Compactor(self._place.journal, self._tables, self.location, hold.check, apart)
         try:
             self._journal = Journal(
                 self._place.journal,
