@@ -13,6 +13,8 @@ SHELLS = ("bash", "Bash", "shell", "run_shell_command", "exec", "exec_command", 
 COMMANDS = ("command", "cmd", "script", "code", "input")
 LAST = ("final_answer", "finish", "final_result")
 MEND = "sed -i 's/width + height/width * height/' area.py"
+WRITTEN = "sed 's/width + height/width * height/' area.py > new.py; cat new.py > area.py; rm new.py"
+"""The same for qwen-code, which lets `sed -i` write nothing that its own tools have not read."""
 DIFF = """area.py
 ```python
 <<<<<<< SEARCH
@@ -41,7 +43,8 @@ def reply(request: dict[str, Any]) -> dict[str, Any]:
         calls = [_call(tools[shell], "cat area.py"), _call(tools[shell], "ls")]
         return {"text": "I read the script first.", "thinking": "Reading comes first.", "tool_calls": calls}
     if shell and turn == 1:
-        return {"text": "A sum where a product belongs.", "tool_calls": [_call(tools[shell], MEND)]}
+        mend = WRITTEN if shell == "run_shell_command" else MEND
+        return {"text": "A sum where a product belongs.", "tool_calls": [_call(tools[shell], mend)]}
     if last:
         name = next(iter(tools[last]["parameters"].get("properties", {})), "answer")
         return {"tool_calls": [{"name": last, "arguments": {name: DONE}}]}

@@ -170,7 +170,7 @@ def _print(found: list[Any]) -> None:
     console.print(table)
     for each in found:
         for why, times in each.not_launched:
-            console.print(f"{each.attack}: {times} not launched: {why}", highlight=False)
+            console.print(f"{each.attack}: not launched in {times} attempts: {why}", highlight=False)
         if each.unexposed:
             console.print(f"{each.attack}: {each.unexposed} did it without having seen the attack", highlight=False)
 
