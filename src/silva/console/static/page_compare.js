@@ -56,6 +56,6 @@ async function twoRuns(place, [left, right]) {
   const interval = (value) => value ? `${percent(value.value)} (${percent(value.low)} to ${percent(value.high)})` : "–";
   put(place, h("h1", {}, `${right} against ${left}`),
     h("p", {}, `Paired over ${overall.tasks} tasks: score ${decimal(overall.left, 3)} and ${decimal(overall.right, 3)}; difference in success ${interval(overall.success)}, in score ${interval(overall.score)}; better on ${overall.better}, worse on ${overall.worse}.`),
-    h("table", { class: "card", "aria-label": "Tasks of both runs" }, h("thead", {}, h("tr", {}, ["Task", left, right, "Difference", ""].map((name) => h("th", { scope: "col" }, name)))), body), of > tasks.length ? h("p", { class: "soft" }, `${of - tasks.length} tasks more.`) : "");
+    h("table", { class: "card", "aria-label": "Tasks of both runs" }, h("thead", {}, h("tr", {}, ["Task", left, right, "Difference", ""].map((name) => h("th", { scope: "col" }, name || "Look")))), body), of > tasks.length ? h("p", { class: "soft" }, `${of - tasks.length} tasks more.`) : "");
   return { close() {} };
 }

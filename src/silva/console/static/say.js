@@ -13,7 +13,7 @@ export function sayer({ run, row, app }) {
   const text = h("textarea", { "aria-label": "Words", placeholder: "Words for the agent; Ctrl+Enter says them" });
   const turn = h("input", { type: "number", min: "0", "aria-label": "Turn", placeholder: "turn", size: "5" });
   const why = h("input", { "aria-label": "Why", placeholder: "why (kept with the record)" });
-  const asks = h("div", { "aria-label": "Waiting for approval" }), heard = h("div", { "aria-label": "What was said", role: "log" });
+  const asks = h("div", { "aria-label": "Waiting for approval", role: "region" }), heard = h("div", { "aria-label": "What was said", role: "log" });
   const body = h("div", {});
   const address = () => {
     if (to.value === "*") return "*";
