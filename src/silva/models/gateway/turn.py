@@ -146,7 +146,10 @@ class Turn:
             place = Place(asked.messages)
         silence = self.route.silence if self.route.silence < self.route.deadline else None
         self._relay = Relay(emit, silence)  # else the deadline of the whole request stands over it
-        completion = await self._answered(place, deadline)
+        try:
+            completion = await self._answered(place, deadline)
+        finally:
+            self._relay.emit = None  # it leads back to this turn: both would stay until somebody looks for cycles
         self._charge(completion.usage)
         if not keeps:
             self._lost()
