@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -59,7 +59,7 @@ class Trajectory(Record, frozen=True, kw_only=True, tag_field="kind", tag="traje
         went on from, or what stands before a branch. As `usage` does, they count each turn once."""
         shared = self.attributes.get(SHARED_TURNS)
         branch = self.attributes.get("branch")
-        new = branch.get("turns") if isinstance(branch, dict) else None
+        new = cast("Json", branch).get("turns") if isinstance(branch, dict) else None
         if isinstance(new, int):
             return min(self.turns, new)
         return max(0, self.turns - shared) if isinstance(shared, int) else self.turns
