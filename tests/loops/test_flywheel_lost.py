@@ -167,6 +167,7 @@ def strike(process: subprocess.Popen[bytes], loop: Path, stage: str, run: str, t
 
 
 @pytest.mark.slow
+@pytest.mark.weekly
 def test_a_loop_whose_model_server_is_killed_decides_as_one_left_alone(
     tmp_path: Path, begin: Callable[[Path], subprocess.Popen[bytes]]
 ) -> None:

@@ -73,7 +73,9 @@ def killed(folder: Path, mode: str, every: int, after: float) -> None:
     process.communicate()
 
 
-@pytest.mark.parametrize(("mode", "every"), [("sync", 1), ("sync", 2), ("async", 1)])
+@pytest.mark.parametrize(
+    ("mode", "every"), [pytest.param("sync", 1, marks=pytest.mark.weekly), ("sync", 2), ("async", 1)]
+)
 def test_a_killed_run_ends_as_one_that_was_not(tmp_path: Path, mode: str, every: int):
     draw = random.Random(f"{mode}{every}")
     folder = tmp_path / "disturbed"
