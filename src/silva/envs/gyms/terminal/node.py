@@ -8,20 +8,16 @@ a sandbox; what needs one to be built is found out where it is used.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
-import secrets
 import shutil
-import subprocess
 from pathlib import Path
 
-from silva.envs.home import home
+from silva.envs.gyms.terminal.packages import fetched as packages_fetched
 from silva.errors import MissingError
 
 PLACE = "/opt/node"
 """Where a sandbox finds its packages of Node."""
-_SECONDS = 900.0
 _NAME = re.compile(r"(@[a-z0-9][\w.-]*/)?[a-z0-9][\w.-]*(@[\w.^~*+-]+)?")
 _QUIET = {"cache", "config", "set"}
 _GLOBAL = {"-g", "--global", "--location=global"}
@@ -55,30 +51,17 @@ def fetched(packages: tuple[str, ...], name: str) -> Path | None:
     npm = shutil.which("npm")
     if npm is None:
         raise MissingError(f"task {name} needs packages of Node: apt-get install npm")
-    wanted = sorted(set(packages))
-    known = hashlib.blake2b("\n".join(["node", *wanted]).encode(), digest_size=12).hexdigest()
-    place = home() / "packages" / known
-    if place.is_dir():
-        return place
-    new = place.with_name(f"{known}-{secrets.token_hex(3)}")
-    new.mkdir(parents=True)
     quiet = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]
-    words = [npm, "install", "--global", "--prefix", str(new), *quiet, *wanted]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=_SECONDS, check=False)
-    except subprocess.TimeoutExpired as error:
-        shutil.rmtree(new, ignore_errors=True)
-        raise MissingError(f"task {name}: npm did not end within {_SECONDS:g} s") from error
-    if done.returncode:
-        shutil.rmtree(new, ignore_errors=True)
-        why = " ".join(done.stderr.replace("npm ERR!", "").replace("npm error", "").split())[:300]
-        raise MissingError(f"task {name}: {', '.join(wanted)} cannot be installed: {why}")
-    (new / "packages.txt").write_text("\n".join([*wanted, "", *_versions(new)]) + "\n")
-    if not place.exists():
-        new.rename(place)
-    else:
-        shutil.rmtree(new, ignore_errors=True)
-    return place
+    wanted = sorted(set(packages))
+
+    def command(new: Path) -> list[str]:
+        return [npm, "install", "--global", "--prefix", str(new), *quiet, *wanted]
+
+    return packages_fetched(name, "node", wanted, "npm", command, _why, _versions)
+
+
+def _why(complaints: str) -> str:
+    return " ".join(complaints.replace("npm ERR!", "").replace("npm error", "").split())[:300]
 
 
 def _versions(place: Path) -> list[str]:

@@ -10,10 +10,8 @@ after that no network is needed.
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
 import re
-import secrets
 import shlex
 import shutil
 import subprocess
@@ -22,14 +20,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from silva.envs.gyms.terminal import node
-from silva.envs.home import home
+from silva.envs.gyms.terminal.packages import fetched as packages_fetched
 from silva.errors import MissingError
 from silva.tree import Record
 
 PLACE = "/opt/python"
 """Where a sandbox finds its Python packages."""
 INTERPRETER = "/usr/bin/python3"
-_SECONDS = 900.0
 _VALUED = {"-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--timeout", "--retries", "--target", "-t"}
 _QUIET = {"update", "clean", "autoclean", "autoremove", "upgrade"}
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]*(\[[\w,.-]+\])?((==|>=|<=|~=|!=|<|>)[\w.*+!,<>=~-]+)?")
@@ -182,34 +179,25 @@ def fetched(packages: tuple[str, ...], name: str) -> Path | None:
         text=True,
         check=True,
     ).stdout.strip()
-    known = hashlib.blake2b("\n".join([version, *wanted]).encode(), digest_size=12).hexdigest()
-    place = home() / "packages" / known
-    if place.is_dir():
-        return place
-    new = place.with_name(f"{known}-{secrets.token_hex(3)}")
-    new.mkdir(parents=True)
-    words = [_with_pip(name), "-m", "pip", "install", "--quiet", "--no-input", "--only-binary=:all:", "--no-compile"]
-    words += ["--python-version", version, "--target", str(new), *wanted]
-    try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=_SECONDS, check=False)
-    except subprocess.TimeoutExpired as error:
-        shutil.rmtree(new, ignore_errors=True)
-        raise MissingError(f"task {name}: pip did not end within {_SECONDS:g} s") from error
-    if done.returncode:
-        shutil.rmtree(new, ignore_errors=True)
-        why = next((line for line in done.stderr.splitlines() if line.startswith("ERROR")), done.stderr.strip()[-300:])
-        raise MissingError(f"task {name}: {', '.join(wanted)} cannot be installed: {why.removeprefix('ERROR: ')}")
+    wheels = ["--quiet", "--no-input", "--only-binary=:all:", "--no-compile", "--python-version", version]
+
+    def command(new: Path) -> list[str]:
+        return [_with_pip(name), "-m", "pip", "install", *wheels, "--target", str(new), *wanted]
+
+    return packages_fetched(name, version, wanted, "pip", command, _why, _settled)
+
+
+def _why(complaints: str) -> str:
+    line = next((line for line in complaints.splitlines() if line.startswith("ERROR")), complaints.strip()[-300:])
+    return line.removeprefix("ERROR: ")
+
+
+def _settled(new: Path) -> list[str]:
     for script in new.glob("bin/*"):  # they name the Python that pip ran on
         first, _, rest = script.read_bytes().partition(b"\n")
         if first.startswith(b"#!") and b"python" in first:
             script.write_bytes(f"#!{INTERPRETER}\n".encode() + rest)
-    resolved = sorted(each.name.removesuffix(".dist-info").replace("-", "==", 1) for each in new.glob("*.dist-info"))
-    (new / "packages.txt").write_text("\n".join([*wanted, "", *resolved]) + "\n")
-    if not place.exists():
-        new.rename(place)
-    else:
-        shutil.rmtree(new, ignore_errors=True)
-    return place
+    return sorted(each.name.removesuffix(".dist-info").replace("-", "==", 1) for each in new.glob("*.dist-info"))
 
 
 def _with_pip(name: str) -> str:
