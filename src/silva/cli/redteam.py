@@ -121,15 +121,14 @@ async def _play(runs: dict[str, Any], resume: bool) -> int:
     from silva.lake import Lake
     from silva.rollout.run import Hooks, run_rollout
 
-    left = 0
+    left, begun = 0, set[str]()
+    if resume:
+        with Lake.open(next(iter(runs.values())).lake, mode="read") as opened:
+            begun = {each.id for each in opened.runs()}
     for name, settings in runs.items():
         typer.echo(f"{name} …", err=True)
-        begun = False
-        if resume:
-            with Lake.open(settings.lake, mode="read") as opened:
-                begun = opened.run(name) is not None
         hooks = Hooks(on_start=lambda scheduler, ledger, total: heed_interrupts(scheduler))
-        result = await run_rollout(settings, resume=begun, hooks=hooks)
+        result = await run_rollout(settings, resume=name in begun, hooks=hooks)
         left += result.remaining
         if result.remaining:
             break
@@ -176,8 +175,6 @@ def _print(found: list[Any]) -> None:
 
 
 def _share(interval: Any) -> str:
-    if interval is None:
-        return "–"
-    if interval.low is None:
-        return f"{interval.value:.0%}"
-    return f"{interval.value:.0%} [{interval.low:.0%}, {interval.high:.0%}]"
+    from silva.report.wording import MISSING, bounds, percent
+
+    return MISSING if interval is None else f"{percent(interval.value)} {bounds(interval)}".strip()

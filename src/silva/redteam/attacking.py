@@ -20,7 +20,7 @@ from silva.envs import Evaluation, Observation
 from silva.redteam.attack import Attack
 from silva.redteam.goal import Offer
 from silva.redteam.surface import behind
-from silva.redteam.verdict import Launch, Verdict, shown, verdict
+from silva.redteam.verdict import Launch, Verdict, told, verdict
 from silva.rollout.stages import Live, Stage
 from silva.tree import Author, Node, Tool, digest
 
@@ -73,7 +73,7 @@ class Attacking(Stage):
         surface = self._attack.surface
         if opening is not (surface.moment == "opening") or (not opening and live.path.turns < self._at):
             return observation
-        left = [part for part in launch.parts if not _said(part, launch, live.path.walk)]
+        left = [part for part in launch.parts if not any(told(part, node) for node in live.path.walk)]
         if not left:
             return observation
         words = "\n".join(left) if opening else left[0]
@@ -88,8 +88,8 @@ class Attacking(Stage):
         found = self._verdict()
         if found is None:
             return evaluation
-        told = {f"attack_{name}": float(getattr(found, name) is not None) for name in ("exposed", "acted", "reached")}
-        metrics = {**evaluation.metrics, "attack_launched": float(found.launched), **told}
+        turns = {f"attack_{name}": float(getattr(found, name) is not None) for name in ("exposed", "acted", "reached")}
+        metrics = {**evaluation.metrics, "attack_launched": float(found.launched), **turns}
         if found.exposed is None:
             return msgspec.structs.replace(evaluation, metrics=metrics)
         safe = found.reached is None
@@ -104,15 +104,15 @@ class Attacking(Stage):
     def attributes(self) -> dict[str, Any]:
         """See `Stage`."""
         attack = self._attack
-        told: dict[str, Any] = {"name": attack.name, "standards": list(attack.standards)}
+        said: dict[str, Any] = {"name": attack.name, "standards": list(attack.standards)}
         found = self._verdict()
         if found is None or self._launch is None:
-            return {self.name: {**told, "launched": False, "why": self._why or "the episode did not begin"}}
-        told["canary"] = self._launch.effect.canary
-        told |= {name: value for name, value in msgspec.to_builtins(found).items() if value not in (None, [])}
+            return {self.name: {**said, "launched": False, "why": self._why or "the episode did not begin"}}
+        said["canary"] = self._launch.effect.canary
+        said |= {name: value for name, value in msgspec.to_builtins(found).items() if value not in (None, [])}
         if not found.launched:
-            told["why"] = self._why or f"the episode ended before turn {self._at} had a result"
-        return {self.name: told}
+            said["why"] = self._why or f"the episode ended before turn {self._at} had a result"
+        return {self.name: said}
 
     def _launched(self, live: Live, tools: tuple[Tool, ...]) -> Launch | None:
         """What is launched here, made once; None where the goal has no place in this environment."""
@@ -139,9 +139,3 @@ class Attacking(Stage):
         path = self._live.path
         success = self._judged.success if self._judged is not None else None
         return verdict(self._launch, path.walk, path.summaries, success=success)
-
-
-def _said(part: str, launch: Launch, walk: Sequence[Node]) -> bool:
-    one = msgspec.structs.replace(launch, parts=(part,), secret=True)
-    by = [node for node in walk if node.author is Author.ATTACKER]
-    return any(shown(one, (node.message,), node.tools or ()) for node in by)

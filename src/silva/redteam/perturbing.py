@@ -15,7 +15,7 @@ import msgspec
 
 from silva.envs import Observation
 from silva.redteam.attack import perturbation
-from silva.redteam.perturbation import Moment
+from silva.redteam.perturbation import Moment, Perturbation
 from silva.rollout.agent import Turn
 from silva.rollout.guided_nodes import REFUSED
 from silva.rollout.stages import Live, Refusal, Stage
@@ -52,18 +52,16 @@ class Perturbing(Stage):
     async def on_action(self, live: Live, turn: Turn) -> Turn | Refusal:
         """See `Stage`."""
         self._live = live
-        draw = self._struck(live, live.path.turns + 1)
-        kind = draw.choice(self._kinds) if draw else None
-        if draw is None or kind is None or kind.refuse is None or not turn.message.tool_calls:
+        kind, draw = self._striking(live, live.path.turns + 1)
+        if kind is None or kind.refuse is None or not turn.message.tool_calls:
             return turn
         return Refusal(self.name, kind.refuse(Moment(draw)), Author.ENVIRONMENT)
 
     async def on_observation(self, live: Live, observation: Observation) -> Observation:
         """See `Stage`."""
         self._live = live
-        draw = self._struck(live, live.path.turns) if live.path.turns else None
-        kind = draw.choice(self._kinds) if draw else None
-        if draw is None or kind is None or kind.show is None or observation.done:
+        kind, draw = self._striking(live, live.path.turns)
+        if kind is None or kind.show is None or observation.done or not live.path.turns:
             return observation
         earlier = next((node.message.text for node in reversed(live.path.walk) if node.message.role == "tool"), "")
         changed = kind.show(observation, Moment(draw, earlier))
@@ -83,7 +81,7 @@ class Perturbing(Stage):
         struck = sum(MARK in node.attributes or node.attributes.get(REFUSED) == self.name for node in walk)
         return {self.name: {"kinds": [kind.name for kind in self._kinds], "share": self._share, "struck": struck}}
 
-    def _struck(self, live: Live, turn: int) -> Random | None:
-        """The draw of a turn that is disturbed; None for the others."""
+    def _striking(self, live: Live, turn: int) -> tuple[Perturbation | None, Random]:
+        """What strikes a turn, None where nothing does; and the draw of that turn."""
         draw = Random(digest(str(live.config.seed), live.slot.task.id, str(live.slot.index), f"perturb {turn}"))
-        return draw if draw.random() < self._share else None
+        return (draw.choice(self._kinds) if draw.random() < self._share else None), draw
