@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from silva.models.anthropic import replies as messages_replies
 from silva.models.anthropic.requests import Bodies as MessagesBodies
 from silva.models.anthropic.stream import Assembly as MessagesAssembly
 from silva.models.body import Bodies
@@ -22,7 +21,6 @@ from silva.models.gateway.dialects import Anthropic, Asked, Chat, Malformed, Res
 from silva.models.gateway.dialects.content import content_key
 from silva.models.model import Request
 from silva.models.stream import DONE, Assembly
-from silva.models.wire import decode_reply
 from silva.tree import Author, Message, Node, TextPart, decode, encode
 
 ENDPOINT = Endpoint(url="http://127.0.0.1:1/v1", model="m", api_key_env="")
@@ -174,7 +172,9 @@ def test_what_a_messages_client_says_beyond_what_is_read_arrives(path: tuple[Any
 @given(st.sampled_from([path for path in objects(REPLY) if path[-1:] != (0,) or "tool_calls" in path]), values)
 @settings(max_examples=120, deadline=None)
 def test_what_a_chat_provider_says_beyond_what_is_read_arrives(path: tuple[Any, ...], more: Any) -> None:
-    whole = decode_reply(json.dumps(with_more(REPLY, path, more)).encode(), ENDPOINT, 0.1, 1, 0.1)
+    assembly = Assembly(ENDPOINT)
+    assembly.whole(json.dumps(with_more(REPLY, path, more)).encode())
+    whole = assembly.finish(0.1, 1, 0.1)
     told = json.loads(Chat().encode(Asked(model="m", messages=()), whole, STAMP))
     assert found_in(told) == [more]
 
@@ -182,8 +182,9 @@ def test_what_a_chat_provider_says_beyond_what_is_read_arrives(path: tuple[Any, 
 @given(st.sampled_from(list(objects(MESSAGE))), values)
 @settings(max_examples=120, deadline=None)
 def test_what_a_messages_provider_says_beyond_what_is_read_arrives(path: tuple[Any, ...], more: Any) -> None:
-    body = json.dumps(with_more(MESSAGE, path, more)).encode()
-    whole = messages_replies.decode_reply(body, ENDPOINT, 0.1, 1, 0.1)
+    assembly = MessagesAssembly(ENDPOINT)
+    assembly.whole(json.dumps(with_more(MESSAGE, path, more)).encode())
+    whole = assembly.finish(0.1, 1, 0.1)
     told = json.loads(Anthropic().encode(Asked(model="m", messages=()), whole, STAMP))
     assert found_in(told) == [more]
 
@@ -196,8 +197,8 @@ def test_what_a_chat_stream_says_beyond_what_is_read_arrives(path: tuple[Any, ..
     for chunk in with_more(CHUNKS, path, more):
         if (delta := assembly.absorb(json.dumps(chunk).encode())) is not None:
             stream += writer.delta(delta)
-    whole = assembly.finish(0.1, 1, 0.1).completion
-    assert whole is not None and whole.message.text == "hi"
+    whole = assembly.finish(0.1, 1, 0.1)
+    assert whole.message.text == "hi"
     told = events_of(stream + writer.end(whole))
     assert found_in(told) == [more]
     assert "".join((e["choices"] or [{"delta": {}}])[0]["delta"].get("content") or "" for e in told) == "hi"
@@ -213,8 +214,8 @@ def test_what_a_messages_stream_says_beyond_what_is_read_arrives(path: tuple[Any
     for event in with_more(EVENTS, path, more):
         if (delta := assembly.absorb(json.dumps(event).encode())) is not None:
             stream += writer.delta(delta)
-    whole = assembly.finish(0.1, 1, 0.1).completion
-    assert whole is not None and whole.message.text == "hi"
+    whole = assembly.finish(0.1, 1, 0.1)
+    assert whole.message.text == "hi"
     assert found_in(events_of(stream + writer.end(whole))) == [more]
 
 

@@ -12,7 +12,7 @@ from dialect_bodies import DATA, HELLO, PICTURE, anthropic, turns
 from silva.models.anthropic.marks import TOOL_ERROR, redacted
 from silva.models.gateway.dialects import Anthropic, Asked, Malformed, Stamp
 from silva.models.model import Completion, Delta
-from silva.tree import ImagePart, Message, TextPart, ThinkingPart, ToolCall, assistant, user
+from silva.tree import ImagePart, Message, OtherPart, TextPart, ThinkingPart, ToolCall, assistant, user
 
 MARK = {"cache_control": {"type": "ephemeral"}}
 
@@ -143,6 +143,16 @@ def test_anthropic_refuses_with_the_place_and_the_reason(fields: dict[str, Any],
     with pytest.raises(Malformed, match=words) as caught:
         anthropic(**fields)
     assert caught.value.field == field
+
+
+def test_what_the_providers_own_tools_gave_is_kept_as_it_was_given() -> None:
+    found = [{"type": "web_search_result", "url": "u", "title": "t", "page_age": None}]
+    blocks = [
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "q"}, "caller": {}},
+        {"type": "web_search_tool_result", "tool_use_id": "s", "content": found},
+    ]
+    said = turns(*HELLO, {"role": "assistant", "content": blocks})[1]
+    assert [part.written for part in said.parts if isinstance(part, OtherPart)] == blocks
 
 
 def test_counting_needs_no_bound() -> None:

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from silva.models import Endpoint, ModelError, Request, Sampling
 from silva.models import body as written
 from silva.models.body import Bodies
+from silva.models.model import Completion
 from silva.models.scripted import Answer, Latency, Rule, Script, When
 from silva.models.scripted.answer import Call
 from silva.models.scripted.fault import Fault
-from silva.models.wire import WireError, decode_reply
+from silva.models.stream import Assembly
+from silva.models.wire import WireError
 from silva.tree import ImagePart, Message, ThinkingPart, Tool, assistant, system, tool_result, user
 from silva.tree import call as tool_call
 
@@ -171,12 +173,18 @@ async def test_an_image_without_its_bytes_is_refused_before_it_is_sent(room) -> 
     assert opened.server.requests == 0
 
 
+def read_whole(body: bytes, seconds: float = 0, attempts: int = 1, waited: float = 0) -> Completion:
+    assembly = Assembly(ENDPOINT)
+    assembly.whole(body)
+    return assembly.finish(seconds, attempts, waited)
+
+
 def test_cost_counts_cached_tokens_at_their_own_price() -> None:
     body = (
         b'{"choices":[{"message":{"content":[{"type":"text","text":"a"},{"type":"text","text":"b"}],"reasoning":"r"}}],'
         b'"usage":{"prompt_tokens":1000,"completion_tokens":100,"prompt_tokens_details":{"cached_tokens":400}}}'
     )
-    reply = decode_reply(body, ENDPOINT, 0.5, 2, 1.5)
+    reply = read_whole(body, 0.5, 2, 1.5)
     assert reply.message.text == "ab" and reply.message.thinking == "r"
     assert reply.usage.usd == pytest.approx((600 * 2 + 400 * 0.5 + 100 * 10) / 1e6)
     assert (reply.usage.cached_tokens, reply.usage.model_seconds, reply.seconds, reply.attempts) == (400, 1.5, 0.5, 2)
@@ -185,11 +193,11 @@ def test_cost_counts_cached_tokens_at_their_own_price() -> None:
 
 def test_arguments_given_as_an_object_become_text() -> None:
     body = b'{"choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":{"a":1}}}]}}]}'
-    [call] = decode_reply(body, ENDPOINT, 0, 1, 0).message.tool_calls
+    [call] = read_whole(body).message.tool_calls
     assert (call.id, call.arguments) == ("call_0", '{"a":1}')
 
 
 def test_ids_and_logprobs_that_do_not_match_are_refused() -> None:
     body = b'{"choices":[{"message":{},"token_ids":[1,2],"logprobs":{"content":[{"logprob":-1}]}}]}'
     with pytest.raises(WireError, match="2 token ids but 1 logprobs"):
-        decode_reply(body, ENDPOINT, 0, 1, 0)
+        read_whole(body)

@@ -13,14 +13,15 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable
 from random import Random
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypedDict, TypeVar, Unpack
 from urllib.parse import quote
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+import msgspec
 from yarl import URL
 
-from silva.models.endpoint import Endpoint
+from silva.models.endpoint import OPENAI_KEY, Endpoint
 from silva.models.errors import ModelError
 from silva.models.failure import Failures
 from silva.models.plain import BrokenError, NotHttpError, Plain, Response
@@ -55,37 +56,52 @@ class Heard(Protocol):
     last_event: bytes
 
 
+class CallOptions(TypedDict, total=False):
+    """What a client may be told besides its endpoint."""
+
+    api_key: str | None
+    """The key; without it, that of the endpoint's environment variable."""
+    retry: Retry | None
+    """When to try again."""
+    random: Random | None
+    """Source of the jitter, for tests."""
+
+
 class Caller:
     """A client of one endpoint. Use it within one event loop and close it.
-
-    Args:
-        endpoint: where and which model.
-        api_key: the key; None reads the endpoint's environment variable.
-        retry: when to try again.
-        random: source of the jitter, for tests.
 
     Raises:
         UsageError: the endpoint's url cannot be used.
     """
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        api_key: str | None = None,
-        retry: Retry | None = None,
-        random: Random | None = None,
-    ) -> None:
+    key_variable = OPENAI_KEY
+    """Where the key is read from, unless the endpoint names another variable."""
+
+    def __init__(self, endpoint: Endpoint, **options: Unpack[CallOptions]) -> None:
+        if endpoint.api_key_env == OPENAI_KEY != self.key_variable:  # the record's default: another provider's key
+            endpoint = msgspec.structs.replace(endpoint, api_key_env=self.key_variable)
         self.endpoint = endpoint.checked()
-        key = api_key or endpoint.key()
-        self.failures = Failures(self.endpoint, key)
-        self._retry = retry or Retry()
-        self._random = random or Random()
-        self._headers = {"Content-Type": "application/json", **endpoint.headers}
+        key = options.get("api_key") or endpoint.key()
+        self.failures = self._failures(key)
+        self._retry = options.get("retry") or Retry()
+        self._random = options.get("random") or Random()
+        self._headers = {"Content-Type": "application/json", **self._fixed(), **endpoint.headers}
         if key:
-            self._headers["Authorization"] = f"Bearer {key}"
+            self._headers |= self._signed(key)
         self._http: aiohttp.ClientSession | None = None
         self._plain: dict[URL, Plain] = {}
+
+    def _failures(self, key: str | None) -> Failures:
+        """What makes the errors of this API."""
+        return Failures(self.endpoint, key)
+
+    def _fixed(self) -> dict[str, str]:
+        """Headers of this API, where the endpoint names no others."""
+        return {}
+
+    def _signed(self, key: str) -> dict[str, str]:
+        """The headers that show a key."""
+        return {"Authorization": f"Bearer {key}"}
 
     async def close(self) -> None:
         """Close the connections."""

@@ -24,6 +24,10 @@ class Calls:
         self._begun: list[tuple[int, WireCall]] = []
         self._latest: dict[int, WireCall] = {}
 
+    def add(self, calls: list[WireCall]) -> None:
+        """Take in calls that are whole."""
+        self._begun += [(0, call) for call in calls]
+
     def join(self, fragments: list[WireCall]) -> None:
         """Take in what a chunk says of calls."""
         for fragment in fragments:

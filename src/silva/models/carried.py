@@ -104,6 +104,18 @@ LEFT_OUT = "silva_left_out"
 """The member of an extra that names what was said beside it and is too large, too deep or no number others read."""
 
 
+def written(value: Any) -> Any:
+    """A value that was read, as plain JSON: records with what was said beside them, without members that were not."""
+    if isinstance(value, msgspec.Struct):
+        names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
+        said = [(name, getattr(value, field)) for field, name in names if field != "extra"]
+        found = {name: written(item) for name, item in said if item is not None and item is not msgspec.UNSET}
+        return merged(found, getattr(value, "extra", None))
+    if isinstance(value, msgspec.Raw):
+        return _plain(value)
+    return [written(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
+
+
 def fault(value: Any) -> str | None:
     """What keeps a value from being written again, or None."""
     layer: list[Any] = [value]

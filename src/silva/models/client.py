@@ -1,6 +1,6 @@
 """A client for any OpenAI-compatible endpoint.
 
-    Request ─▶ Bodies.write ─▶ POST ─▶ wire.decode_reply ─▶ Completion
+    Request ─▶ Bodies.write ─▶ POST ─▶ Assembly ─▶ Completion
                                │  what went wrong ─▶ Failures ─▶ Retry: wait and again, or raise ModelError
                                └─ the request's deadline stands over all of it
 
@@ -12,24 +12,55 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from random import Random
 from types import TracebackType
+from typing import Protocol, Unpack
 
 import aiohttp
 import msgspec
 from yarl import URL
 
 from silva.models.body import Bodies
-from silva.models.calling import Caller, Timing
+from silva.models.calling import Caller, CallOptions, Heard, Timing
 from silva.models.endpoint import Endpoint
 from silva.models.failure import UNREADABLE
 from silva.models.held import Held
 from silva.models.model import Completion, Delta, Request
-from silva.models.retry import Retry
 from silva.models.scores import wanted, with_entries
 from silva.models.sizes import whole
 from silva.models.stream import Assembly, joined
-from silva.models.wire import Reported, WireError, decode_reply
+from silva.models.wire import Reported, WireError
+
+
+class Written(Protocol):
+    """What writes the bodies of calls."""
+
+    def write(self, request: Request, *, stream: bool = False) -> bytes:
+        """The JSON body of a call."""
+        ...
+
+    def forget(self, session: str) -> None:
+        """Let go of what is kept of a session."""
+        ...
+
+    def clear(self) -> None:
+        """Let go of all that is kept."""
+        ...
+
+
+class Replied(Heard, Protocol):
+    """What puts a reply together, whole or from the events of a stream."""
+
+    def absorb(self, event: bytes) -> Delta | None:
+        """Take in one event and return what it adds to read, if anything."""
+        ...
+
+    def whole(self, body: bytes) -> None:
+        """Take in a reply that comes in one piece."""
+        ...
+
+    def finish(self, seconds: float, attempts: int, waited: float) -> Completion:
+        """The whole reply."""
+        ...
 
 
 class Client(Caller):
@@ -37,10 +68,8 @@ class Client(Caller):
 
     Args:
         endpoint: where and which model.
-        api_key: the key; None reads the endpoint's environment variable.
-        retry: when to try again.
-        random: source of the jitter, for tests.
         held: counts, together with others, what is kept of conversations.
+        options: as in `CallOptions`.
 
     Raises:
         UsageError: the endpoint's url cannot be used.
@@ -49,19 +78,11 @@ class Client(Caller):
     route = "/chat/completions"
     """What is appended to the endpoint's url."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        api_key: str | None = None,
-        retry: Retry | None = None,
-        random: Random | None = None,
-        held: Held | None = None,
-    ) -> None:
-        super().__init__(endpoint, api_key=api_key, retry=retry, random=random)
+    def __init__(self, endpoint: Endpoint, *, held: Held | None = None, **options: Unpack[CallOptions]) -> None:
+        super().__init__(endpoint, **options)
         self.name = endpoint.model
         self._url = URL(self.endpoint.url + self.route)
-        self._bodies = Bodies(self.endpoint, held)
+        self._bodies = self._writer(held)
 
     async def __aenter__(self) -> Client:
         return self
@@ -111,7 +132,7 @@ class Client(Caller):
         assembly = self._assembly()
         scored: list[bytes] = []
 
-        def begin() -> Assembly:
+        def begin() -> Replied:
             nonlocal assembly
             scored.clear()
             assembly = self._assembly()
@@ -133,10 +154,9 @@ class Client(Caller):
             async for pieces in heard:
                 for delta in joined(pieces):
                     yield delta
-        last = self._finished(assembly, timing)
-        if scored and last.completion is not None:
-            last = msgspec.structs.replace(last, completion=with_entries(last.completion, scored))
-        yield last
+        completion = self._finished(assembly, timing)
+        completion = with_entries(completion, scored) if scored else completion
+        yield Delta(tool_calls=completion.message.tool_calls, completion=completion)
 
     async def list_models(self, deadline: float = 10.0) -> list[str]:
         """Names the endpoint offers, by its `/models`.
@@ -165,13 +185,13 @@ class Client(Caller):
         """The headers of a call."""
         return self._headers_of(request.session)
 
-    def _assembly(self) -> Assembly:
-        """What puts the pieces of a stream together."""
-        return Assembly(self.endpoint)
+    def _writer(self, held: Held | None) -> Written:
+        """What writes the bodies of calls."""
+        return Bodies(self.endpoint, held)
 
-    def _read(self, data: bytes, seconds: float, tried: int, waited: float) -> Completion:
-        """A whole reply, read."""
-        return decode_reply(data, self.endpoint, seconds, tried, waited)
+    def _assembly(self) -> Replied:
+        """What puts a reply together."""
+        return Assembly(self.endpoint)
 
     def _body(self, request: Request, *, stream: bool) -> bytes:
         try:
@@ -180,8 +200,10 @@ class Client(Caller):
             raise self.failures.make("refused", f"the request cannot be written: {fault}") from fault
 
     def _decoded(self, data: bytes, timing: Timing) -> Completion:
+        heard = self._assembly()
         try:
-            return self._read(data, timing.seconds, timing.attempts, timing.waited)
+            heard.whole(data)
+            return heard.finish(timing.seconds, timing.attempts, timing.waited)
         except Reported as fault:
             raise self.failures.reported(fault.value) from fault
         except WireError as fault:
@@ -194,7 +216,7 @@ class Client(Caller):
                 "the reply is cut off" if cut else "the reply is not JSON", data, transient=cut
             ) from fault
 
-    def _absorbed(self, heard: Assembly, event: bytes) -> Delta | None:
+    def _absorbed(self, heard: Replied, event: bytes) -> Delta | None:
         try:
             return heard.absorb(event)
         except Reported as fault:
@@ -202,7 +224,7 @@ class Client(Caller):
         except (*UNREADABLE, WireError) as fault:
             raise self.failures.garbage("a piece of the stream is not understood", event) from fault
 
-    def _finished(self, assembly: Assembly, timing: Timing) -> Delta:
+    def _finished(self, assembly: Replied, timing: Timing) -> Completion:
         try:
             return assembly.finish(timing.seconds, timing.attempts, timing.waited)
         except (WireError, UnicodeError, RecursionError) as fault:

@@ -14,6 +14,8 @@ CACHE_WRITE = 1.25
 """What a token written to a provider's cache costs beside a plain one, where no price says otherwise: Anthropic's rate
 for five minutes. Providers that charge nothing for it do not count such tokens apart."""
 
+OPENAI_KEY = "OPENAI_API_KEY"
+
 
 class Endpoint(Record, frozen=True, kw_only=True):
     """One OpenAI-compatible endpoint.
@@ -28,7 +30,7 @@ class Endpoint(Record, frozen=True, kw_only=True):
 
     url: str
     model: str
-    api_key_env: str = "OPENAI_API_KEY"
+    api_key_env: str = OPENAI_KEY
     headers: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     input_price: float = 0.0
     output_price: float = 0.0

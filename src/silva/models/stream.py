@@ -1,59 +1,32 @@
-"""A streamed reply: server-sent events split off the bytes, and their pieces put together into one Completion.
+"""A reply: server-sent events split off the bytes, and its pieces put together into one Completion.
 
 bytes ─▶ the events that came together ─▶ absorbed one by one ─▶ what they add to read, joined ─▶ … ─▶ Completion
+a whole reply ─▶ absorbed as the only piece ─▶ Completion
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from typing import Any, TypeVar
+from operator import attrgetter
+from typing import TypeVar
 
 from silva.models.calls import Calls
-from silva.models.carried import Open, Reader, grown, nested
+from silva.models.carried import grown, nested
 from silva.models.carried import joined as both
 from silva.models.endpoint import Endpoint
 from silva.models.errors import ModelError
 from silva.models.forgiving import forgiven
-from silva.models.model import Delta
+from silva.models.model import Completion, Delta
 from silva.models.sizes import MOST_EVENT, MOST_STREAM, Readable, TooLargeError
-from silva.models.wire import (
-    Id,
-    Reported,
-    WireLogProbs,
-    WireMessage,
-    WireUsage,
-    completion,
-)
-from silva.tree import Json, OtherPart, Part, TextPart, ThinkingPart
+from silva.models.wire import SET_ASIDE, Reported, WireError, WireReply, WireUsage, read_reply
+from silva.tree import Json, Message, OtherPart, Part, TextPart, ThinkingPart, Tokens, Usage
 
 DONE = b"[DONE]"
 
 Value = TypeVar("Value")
 
-
-class _Choice(Open):
-    delta: WireMessage | None = None
-    finish_reason: str | None = None
-    logprobs: WireLogProbs | None = None
-    token_ids: list[Id] | None = None
-    index: int | None = None
-
-
-class _Chunk(Open):
-    choices: list[_Choice] | None = None
-    id: Any = None
-    object: Any = None
-    created: Any = None
-    system_fingerprint: Any = None
-    model: str | None = None
-    usage: WireUsage | None = None
-    prompt_token_ids: list[Id] | None = None
-    policy_version: str | None = None
-    error: Any = None
-
-
-_decode: Reader[_Chunk] = Reader(_Chunk)
+_logprob = attrgetter("logprob")
 
 
 async def events(content: Readable, stop_at: float, most: float = MOST_STREAM) -> AsyncIterator[list[bytes]]:
@@ -134,8 +107,7 @@ def _one(run: list[Delta]) -> Delta:
 
 
 class Assembly:
-    """The pieces of one streamed reply so far. `finished` once a finish reason came, `ended` once the stream said
-    so."""
+    """The pieces of one reply so far. `finished` once a finish reason came, `ended` once the stream said so."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -144,9 +116,9 @@ class Assembly:
         self._parts: list[Part] = []
         self._calls = Calls()
         self._ids: list[int] = []
-        self._logprobs = WireLogProbs(content=[])
+        self._logprobs: list[float] = []
         self._prompt_ids: list[int] | None = None
-        self._usage: WireUsage | None = None
+        self._usage = WireUsage()
         self._model: str | None = None
         self._version: str | None = None
         self._finish_reason: str | None = None
@@ -165,34 +137,56 @@ class Assembly:
         """Take in one event and return what it adds to read, if anything.
 
         Raises:
-            Reported: the server put an error into the stream.
-            msgspec.DecodeError: the event is not a chunk.
+            Reported: the server put an error into it.
+            msgspec.DecodeError: it is no reply and no piece of one.
         """
         self.last_event = event
         if event == DONE:
             self.ended = True
             return None
-        chunk, aside = forgiven(_decode, event)
+        return self._absorbed(self._read(event))
+
+    def whole(self, body: bytes) -> None:
+        """Take in a reply that comes in one piece.
+
+        Raises:
+            Reported: the server put an error into it.
+            WireError: it has no choices, or its first is without a message.
+            msgspec.DecodeError: it is no reply.
+        """
+        reply = self._read(body)
+        if not reply.choices:
+            raise WireError("the reply has no choices")
+        choice = reply.choices[0]
+        if choice.message is None:
+            raise WireError("the reply has the wrong shape: its choice has no message")
+        self._parts += choice.message.parts
+        self._calls.add(choice.message.calls)
+        self._beside = choice.message.beside
+        choice.index, choice.delta = 0, None
+        self._absorbed(reply)
+
+    def _read(self, data: bytes) -> WireReply:
+        reply, aside = forgiven(read_reply, data)
         if aside:
             self._aside += [name for name in aside if name not in self._aside]
-        if chunk.error is not None:
-            raise Reported(chunk.error)
+        if reply.error is not None:
+            raise Reported(reply.error)
+        return reply
+
+    def _absorbed(self, chunk: WireReply) -> Delta | None:
         self._model = chunk.model or self._model
         self._usage = chunk.usage or self._usage
         self._prompt_ids = chunk.prompt_token_ids or self._prompt_ids
         self._version = chunk.policy_version or self._version
-        around = chunk.extra
-        if chunk.system_fingerprint is not None:
-            around = both(around, {"system_fingerprint": chunk.system_fingerprint})
-        if chunk.usage is not None:
-            around = both(around, nested(usage=chunk.usage.beside))
+        around = chunk.around
         choice = chunk.choices[0] if chunk.choices else None
         if choice is None or choice.index:
             return self._piece(around, None, "", "")
         self._finish_reason = choice.finish_reason or self._finish_reason
         self._ids.extend(choice.token_ids or ())
-        if choice.logprobs is not None and self._logprobs.content is not None:
-            self._logprobs.content.extend(choice.logprobs.content or ())
+        if choice.logprobs is not None:
+            self._logprobs.extend(map(_logprob, choice.logprobs.content or ()))
         around = both(around, nested(choices=choice.extra))
         delta = choice.delta
         if delta is None:
@@ -228,8 +222,13 @@ class Assembly:
         extra = both(around, nested(choices=nested(delta=beside))) if around or beside else None
         return Delta(text=text, thinking=thinking, extra=extra, dialect="chat") if text or thinking or extra else None
 
-    def finish(self, seconds: float, attempts: int, waited: float) -> Delta:
-        """The last delta: the tool calls and the whole completion.
+    def finish(self, seconds: float, attempts: int, waited: float) -> Completion:
+        """The whole reply.
+
+        Args:
+            seconds: wall time of the attempt that succeeded.
+            attempts: how many were made.
+            waited: seconds spent on this call in all, recorded as model time.
 
         Raises:
             WireError: a tool call without a name, or ids and logprobs that do not match.
@@ -238,24 +237,30 @@ class Assembly:
         text, thinking = "".join(self._text), "".join(self._thinking)
         parts: list[Part] = [ThinkingPart(text=thinking)] if thinking else []
         parts += [TextPart(text=text)] if text else []
-        return Delta(
-            tool_calls=calls,
-            completion=completion(
-                self._endpoint,
-                parts=(*parts, *self._parts),
-                calls=calls,
-                beside=self._beside,
-                around=self._around or None,
-                aside=tuple(self._aside),
-                finish_reason=self._finish_reason,
-                ids=self._ids,
-                logprobs=self._logprobs.content,
-                prompt_ids=self._prompt_ids,
-                usage=self._usage,
-                model=self._model,
-                version=self._version,
-                seconds=seconds,
-                attempts=attempts,
-                waited=waited,
+        ids, logprobs, usage = tuple(self._ids), tuple(self._logprobs), self._usage
+        if ids and logprobs and len(logprobs) != len(ids):
+            raise WireError(f"the reply has {len(ids)} token ids but {len(logprobs)} logprobs")
+        prompt, sampled = usage.prompt_tokens or 0, usage.completion_tokens or 0
+        cached, written = usage.cached, usage.written
+        return Completion(
+            message=Message(role="assistant", parts=(*parts, *self._parts), tool_calls=calls, extra=self._beside),
+            finish_reason=self._finish_reason or ("tool_calls" if calls else "unknown"),
+            tokens=Tokens(ids=ids, sampled=len(ids), logprobs=logprobs) if ids else None,
+            prompt_ids=tuple(self._prompt_ids or ()),
+            logprobs=logprobs,
+            usage=Usage(
+                prompt_tokens=prompt,
+                completion_tokens=sampled,
+                cached_tokens=cached,
+                written_tokens=written,
+                usd=self._endpoint.usd(prompt, sampled, cached, written),
+                model_seconds=waited,
             ),
+            model=self._model or self._endpoint.model,
+            policy_version=self._version or "",
+            seconds=seconds,
+            attempts=attempts,
+            attributes={SET_ASIDE: self._aside} if self._aside else {},
+            extra=self._around or None,
+            dialect="chat",
         )

@@ -1,4 +1,5 @@
-"""The OpenAI chat format as Silva reads it: reply bytes to a Completion. `body` holds the other direction.
+"""The OpenAI chat format as Silva reads it: the records of a reply, whole or in pieces. `stream` makes a Completion of
+them, `body` holds the other direction.
 
 Servers of Silva's own tell which weights answered in a field of theirs, `policy_version`. `system_fingerprint` is not
 taken for that: with others (vLLM, llama.cpp, OpenAI) it names the server's build, which stays when the weights change.
@@ -13,17 +14,12 @@ the reply, its usage and its choice in the completion's, `{…, "usage": {…}, 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from operator import attrgetter
 from typing import Annotated, Any, cast
 
 import msgspec
 
 from silva.models.carried import Open, Reader, joined, nested
-from silva.models.endpoint import Endpoint
-from silva.models.forgiving import forgiven
-from silva.models.model import Completion
-from silva.tree import Json, Message, OtherPart, Part, TextPart, ThinkingPart, Tokens, ToolCall, Usage
+from silva.tree import Json, OtherPart, Part, TextPart, ThinkingPart, ToolCall
 
 _encode = msgspec.json.Encoder().encode
 
@@ -144,11 +140,12 @@ class WireLogProbs(msgspec.Struct, gc=False):
 
 
 class _Choice(Open):
-    message: WireMessage
+    message: WireMessage | None = None
+    delta: WireMessage | None = None
     index: int | None = None
     finish_reason: str | None = None
     logprobs: WireLogProbs | None = None
-    token_ids: tuple[Id, ...] | None = None
+    token_ids: list[Id] | None = None
 
 
 class _Details(Open):
@@ -198,7 +195,9 @@ _BY_OTHER_NAMES = (
 )
 
 
-class _Reply(Open):
+class WireReply(Open):
+    """A reply: whole, or a piece of one, whose choice then has a `delta` in the place of its `message`."""
+
     choices: list[_Choice] | None = None
     id: Any = None
     object: Any = None
@@ -206,13 +205,19 @@ class _Reply(Open):
     system_fingerprint: Any = None
     model: str | None = None
     usage: WireUsage | None = None
-    prompt_token_ids: tuple[Id, ...] | None = None
+    prompt_token_ids: list[Id] | None = None
     policy_version: str | None = None
     error: Any = None
 
+    @property
+    def around(self) -> Json | None:
+        """What it says beyond its choices that nobody here reads."""
+        named = None if self.system_fingerprint is None else {"system_fingerprint": self.system_fingerprint}
+        return joined(joined(self.extra, named), nested(usage=self.usage and self.usage.beside))
 
-_decode: Reader[_Reply] = Reader(_Reply)
-_logprob = attrgetter("logprob")
+
+read_reply: Reader[WireReply] = Reader(WireReply)
+"""Reads one."""
 
 
 class Reported(Exception):
@@ -221,50 +226,6 @@ class Reported(Exception):
     def __init__(self, value: Any) -> None:
         super().__init__("the server put an error into its reply")
         self.value = value
-
-
-def decode_reply(body: bytes, endpoint: Endpoint, seconds: float, attempts: int, waited: float) -> Completion:
-    """Read one reply.
-
-    Args:
-        body: the JSON of the response.
-        endpoint: where it came from, for names and prices.
-        seconds: wall time of the attempt that succeeded.
-        attempts: how many attempts were made.
-        waited: seconds spent on this call in all, recorded as model time.
-
-    Raises:
-        Reported: the server put an error into it.
-        WireError: it is not what a chat completion looks like.
-        msgspec.DecodeError: it is not JSON, or a field has the wrong type.
-    """
-    reply, aside = forgiven(_decode, body)
-    if reply.error is not None:
-        raise Reported(reply.error)
-    if not reply.choices:
-        raise WireError("the reply has no choices")
-    choice = reply.choices[0]
-    message, usage = choice.message, reply.usage
-    fingerprint = None if reply.system_fingerprint is None else {"system_fingerprint": reply.system_fingerprint}
-    around = nested(choices=choice.extra, usage=None if usage is None else usage.beside)
-    return completion(
-        endpoint,
-        parts=tuple(message.parts),
-        calls=tuple(to_call(call, position) for position, call in enumerate(message.calls)),
-        beside=message.beside,
-        around=joined(joined(reply.extra, fingerprint), around),
-        aside=aside,
-        finish_reason=choice.finish_reason,
-        ids=choice.token_ids,
-        logprobs=None if choice.logprobs is None or not choice.logprobs.content else choice.logprobs.content,
-        prompt_ids=reply.prompt_token_ids,
-        usage=reply.usage,
-        model=reply.model,
-        version=reply.policy_version,
-        seconds=seconds,
-        attempts=attempts,
-        waited=waited,
-    )
 
 
 def to_call(call: WireCall, position: int) -> ToolCall:
@@ -288,65 +249,6 @@ def to_call(call: WireCall, position: int) -> ToolCall:
 
 LONGEST_NOTHING = 16
 """Characters in which a server may say that a call has no arguments."""
-
-
-def completion(
-    endpoint: Endpoint,
-    *,
-    parts: tuple[Part, ...],
-    calls: tuple[ToolCall, ...],
-    beside: Json | None,
-    around: Json | None,
-    aside: tuple[str, ...],
-    finish_reason: str | None,
-    ids: Sequence[int] | None,
-    logprobs: list[_LogProb] | None,
-    prompt_ids: Sequence[int] | None,
-    usage: WireUsage | None,
-    model: str | None,
-    version: str | None,
-    seconds: float,
-    attempts: int,
-    waited: float,
-) -> Completion:
-    """Assemble a Completion from what a reply or a stream gave: what it says of the message `beside` it and of the
-    reply `around` it, and which fields were set `aside`.
-
-    Raises:
-        WireError: the server gave another number of logprobs than of token ids.
-    """
-    tokens = None
-    values = tuple(map(_logprob, logprobs)) if logprobs else ()
-    if ids:
-        if values and len(values) != len(ids):
-            raise WireError(f"the reply has {len(ids)} token ids but {len(values)} logprobs")
-        tokens = Tokens(ids=tuple(ids), sampled=len(ids), logprobs=values)
-    prompt_count = completion_count = cached = written = 0
-    if usage is not None:
-        prompt_count, completion_count = usage.prompt_tokens or 0, usage.completion_tokens or 0
-        cached, written = usage.cached, usage.written
-    return Completion(
-        message=Message(role="assistant", parts=parts, tool_calls=calls, extra=beside),
-        finish_reason=finish_reason or ("tool_calls" if calls else "unknown"),
-        tokens=tokens,
-        prompt_ids=tuple(prompt_ids) if prompt_ids else (),
-        logprobs=values,
-        usage=Usage(
-            prompt_tokens=prompt_count,
-            completion_tokens=completion_count,
-            cached_tokens=cached,
-            written_tokens=written,
-            usd=endpoint.usd(prompt_count, completion_count, cached, written),
-            model_seconds=waited,
-        ),
-        model=model or endpoint.model,
-        policy_version=version or "",
-        seconds=seconds,
-        attempts=attempts,
-        attributes={SET_ASIDE: list(aside)} if aside else {},
-        extra=around,
-        dialect="chat",
-    )
 
 
 SET_ASIDE = "set_aside"

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
-import msgspec
-
 from silva.models.anthropic.marks import ANTHROPIC
-from silva.models.anthropic.replies import decode_reply
 from silva.models.anthropic.requests import Bodies
 from silva.models.anthropic.stream import Assembly
 from silva.models.client import Client
-from silva.models.endpoint import Endpoint
 from silva.models.errors import ModelError
 from silva.models.failure import Failures, error_message
-from silva.models.model import Completion, Request
-from silva.models.retry import Retry
+from silva.models.held import Held
+from silva.models.model import Request
 
 VERSION = "2023-06-01"
-
-KEY_VARIABLE = "ANTHROPIC_API_KEY"
-"""Where the key is read from, unless the endpoint names another variable."""
-
-_OPENAI_KEY = "OPENAI_API_KEY"
 
 _STATUS = {
     "invalid_request_error": 400,
@@ -56,38 +46,27 @@ class AnthropicFailures(Failures):
 
 
 class AnthropicClient(Client):
-    """A model behind an endpoint of the Messages API. Use it within one event loop; `close` it at the end.
-
-    Args:
-        endpoint: where and which model; `/messages` is appended to its url (`https://api.anthropic.com/v1`). Its
-            `extra` is merged into every body, its headers (such as `anthropic-beta`) go over those set here.
-        api_key: the key; None reads the endpoint's environment variable, `ANTHROPIC_API_KEY` if it names none.
-        retry: when to try again.
-        random: source of the jitter, for tests.
-
-    Raises:
-        UsageError: the endpoint's url cannot be used.
-    """
+    """A model behind an endpoint of the Messages API; the arguments are as in `Client`. `/messages` is appended to its
+    url (`https://api.anthropic.com/v1`), its headers (such as `anthropic-beta`) go over those set here, and its key is
+    in `ANTHROPIC_API_KEY` if it names no variable."""
 
     route = "/messages"
+    key_variable = "ANTHROPIC_API_KEY"
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        api_key: str | None = None,
-        retry: Retry | None = None,
-        random: Random | None = None,
-    ) -> None:
-        if endpoint.api_key_env == _OPENAI_KEY:  # the record's default: another provider's key
-            endpoint = msgspec.structs.replace(endpoint, api_key_env=KEY_VARIABLE)
-        super().__init__(endpoint, api_key=api_key, retry=retry, random=random)
-        key = api_key or endpoint.key()
-        self.failures = AnthropicFailures(self.endpoint, key)
-        self._headers = {"Content-Type": "application/json", "anthropic-version": VERSION, **endpoint.headers}
-        if key:
-            self._headers["x-api-key"] = key
-        self._bodies = Bodies(self.endpoint)
+    def _failures(self, key: str | None) -> Failures:
+        return AnthropicFailures(self.endpoint, key)
+
+    def _fixed(self) -> dict[str, str]:
+        return {"anthropic-version": VERSION}
+
+    def _writer(self, held: Held | None) -> Bodies:
+        return Bodies(self.endpoint)
+
+    def _assembly(self) -> Assembly:
+        return Assembly(self.endpoint)
+
+    def _signed(self, key: str) -> dict[str, str]:
+        return {"x-api-key": key}
 
     def _asking(self, request: Request) -> dict[str, str]:
         """The headers of a call: what a client of this API says in its own goes with it, beside what is set here."""
@@ -98,11 +77,3 @@ class AnthropicClient(Client):
         for name, value in request.headers.items():
             headers[name] = f"{headers[name]},{value}" if name in headers else value
         return headers
-
-    def _assembly(self) -> Assembly:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """What puts the pieces of a stream together; signed thinking ends in a `SignedDelta`."""
-        return Assembly(self.endpoint)
-
-    def _read(self, data: bytes, seconds: float, tried: int, waited: float) -> Completion:
-        """A whole reply, read."""
-        return decode_reply(data, self.endpoint, seconds, tried, waited)

@@ -23,7 +23,8 @@ from typing import Any, cast
 
 import msgspec
 
-from silva.models.anthropic.marks import ANTHROPIC, input_of, redacted_data, without_mark
+from silva.models.anthropic.blocks import block_of, tool_use
+from silva.models.anthropic.marks import ANTHROPIC, without_mark
 from silva.models.call_ids import told_apart
 from silva.models.carried import merged
 from silva.models.endpoint import Endpoint
@@ -196,8 +197,8 @@ class _Writer:
         """
         blocks: list[Json] = []
         for part in parts:
-            if isinstance(part, TextPart) and part.text.strip():
-                blocks.append(merged({"type": "text", "text": part.text}, self._extra(part.extra)))
+            if isinstance(part, TextPart) and part.text.strip() and (block := self._block(part)):
+                blocks.append(block)
             elif isinstance(part, ImagePart):
                 data = self._images.get(part.hash)
                 if data is None:
@@ -214,17 +215,12 @@ class _Writer:
                 blocks += [part.written] if self._ours else []
             elif isinstance(part, TextPart):
                 blocks += self.blocks((part,))
-            elif isinstance(part, ThinkingPart) and part.signature:
-                data = redacted_data(part)
-                if data is not None:
-                    block: Json = {"type": "redacted_thinking", "data": data}
-                else:
-                    block = {"type": "thinking", "thinking": part.text, "signature": part.signature}
-                blocks.append(merged(block, self._extra(part.extra)))
-        for call in message.tool_calls:
-            block = {"type": "tool_use", "id": call.id, "name": call.name, "input": input_of(call.arguments)}
-            blocks.append(merged(block, self._extra(call.extra)))
-        return blocks
+            elif isinstance(part, ThinkingPart) and part.signature and (block := self._block(part)):
+                blocks.append(block)
+        return blocks + [tool_use(call, self._extra(call.extra)) for call in message.tool_calls]
+
+    def _block(self, part: TextPart | ThinkingPart) -> Json | None:
+        return block_of(part, self._extra(part.extra))
 
     def _result(self, message: Message) -> Json:
         parts, failed = without_mark(message.parts)

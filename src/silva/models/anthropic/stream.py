@@ -1,4 +1,4 @@
-"""A streamed reply of the Anthropic Messages API, put together.
+"""A reply of the Anthropic Messages API, whole or streamed, put together.
 
 message_start ─▶ model, usage        content_block_start, _delta … _stop ─▶ a block        message_delta ─▶ why it ended
                                       └▶ Delta (text, thinking), SignedDelta at the end of signed thinking
@@ -12,16 +12,15 @@ from typing import Any
 
 import msgspec
 
-from silva.models.anthropic.marks import ANTHROPIC, SignedDelta, redacted
-from silva.models.anthropic.replies import WireBlock, WireReply, WireUsage, completion
-from silva.models.carried import Open, Reader, grown, nested
+from silva.models.anthropic.blocks import KNOWN, Block, call_of, part_of
+from silva.models.anthropic.marks import ANTHROPIC, STOP_SEQUENCE, SignedDelta, redacted
+from silva.models.anthropic.replies import FINISHES, WireReply, WireUsage
+from silva.models.carried import Open, Reader, grown, joined, nested, written
 from silva.models.endpoint import Endpoint
 from silva.models.forgiving import forgiven
-from silva.models.model import Delta
-from silva.models.wire import Reported, WireError
-from silva.tree import Json
-
-_KNOWN = ("text", "thinking", "tool_use")
+from silva.models.model import Completion, Delta
+from silva.models.wire import SET_ASIDE, Reported, WireError
+from silva.tree import Json, Message, Part, ToolCall
 
 
 class _Piece(Open):
@@ -38,21 +37,22 @@ class _Event(Open):
     type: str
     index: int = 0
     message: WireReply | None = None
-    content_block: WireBlock | None = None
+    content_block: Block | None = None
     delta: _Piece | None = None
     usage: WireUsage | None = None
     error: Any = None
 
 
-_decode: Reader[_Event] = Reader(_Event)
+_read_event: Reader[_Event] = Reader(_Event)
+_read_whole: Reader[WireReply] = Reader(WireReply)
 
 
 class Assembly:
-    """The pieces of one streamed reply so far. `finished` once a stop reason came, `ended` once the stream said so."""
+    """The pieces of one reply so far. `finished` once a stop reason came, `ended` once the stream said so."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
-        self._blocks: dict[int, WireBlock] = {}
+        self._blocks: dict[int, Block] = {}
         self._inputs: dict[int, list[str]] = {}
         self._reply = WireReply()
         self._usage = WireUsage()
@@ -77,7 +77,7 @@ class Assembly:
             msgspec.DecodeError: the event is not one of this API.
         """
         self.last_event = event
-        found, aside = forgiven(_decode, event)
+        found, aside = forgiven(_read_event, event)
         self._aside += [name for name in aside if name not in self._aside]
         if found.error is not None:
             raise Reported(found.error)
@@ -102,24 +102,60 @@ class Assembly:
             self.ended = True
         return None
 
-    def finish(self, seconds: float, attempts: int, waited: float) -> Delta:
-        """The last delta: the tool calls and the whole completion.
+    def whole(self, body: bytes) -> None:
+        """Take in a reply that comes in one piece.
+
+        Raises:
+            Reported: the server put an error into it.
+            WireError: it has no content.
+            msgspec.DecodeError: it is not JSON, or a field has the wrong type.
+        """
+        reply, aside = forgiven(_read_whole, body)
+        self._aside += aside
+        if reply.error is not None:
+            raise Reported(reply.error)
+        if reply.content is None:
+            raise WireError("the reply has no content")
+        self._reply, self._blocks = reply, dict(enumerate(reply.content))
+        self._usage, self._around = self._usage.updated(reply.usage), reply.extra or {}
+
+    def finish(self, seconds: float, attempts: int, waited: float) -> Completion:
+        """The whole reply; the arguments are those of `silva.models.stream.Assembly.finish`.
 
         Raises:
             WireError: a tool call without a name.
         """
-        reply = self._reply
-        reply.content = [self._blocks[index] for index in sorted(self._blocks)]
-        reply.usage, reply.extra = self._usage, self._around or None
-        whole = completion(self._endpoint, reply, seconds, attempts, waited, tuple(self._aside))
-        return Delta(tool_calls=whole.message.tool_calls, completion=whole)
+        parts: list[Part] = []
+        calls: list[ToolCall] = []
+        for _, block in sorted(self._blocks.items()):
+            if block.type == "tool_use":
+                if not block.name:
+                    raise WireError("a tool call has no name")
+                calls.append(call_of(block, len(calls)))
+            elif (part := part_of(block)) is not None:
+                parts.append(part)
+        reply, why = self._reply, self._reply.stop_reason
+        attributes: Json = {STOP_SEQUENCE: reply.stop_sequence} if reply.stop_sequence else {}
+        if self._aside:
+            attributes[SET_ASIDE] = self._aside
+        return Completion(
+            message=Message(role="assistant", parts=tuple(parts), tool_calls=tuple(calls)),
+            finish_reason=FINISHES.get(why, why) if why else ("tool_calls" if calls else "unknown"),
+            usage=self._usage.usage(self._endpoint, waited),
+            model=reply.model or self._endpoint.model,
+            seconds=seconds,
+            attempts=attempts,
+            attributes=attributes,
+            extra=joined(self._around or None, nested(usage=self._usage.extra)),
+            dialect=ANTHROPIC,
+        )
 
-    def _begun(self, index: int, block: WireBlock) -> Delta | None:
+    def _begun(self, index: int, block: Block) -> Delta | None:
         self._blocks[index] = block
-        more = nested(block=block.extra) if block.type in _KNOWN else None
+        more = nested(block=block.extra) if block.type in KNOWN else None
         if block.type == "redacted_thinking":
-            return SignedDelta(signature=redacted(block.data).signature or "")
-        text, thinking = block.text, block.thinking
+            return SignedDelta(signature=redacted(block.data or "").signature or "")
+        text, thinking = block.text, block.thinking or ""
         if block.type == "text" and text:
             block.text = ""
             said = self._text(block, text)
@@ -142,7 +178,7 @@ class Assembly:
         if piece.type == "text_delta" and piece.text:
             return self._text(block, piece.text)
         if piece.type == "thinking_delta" and piece.thinking:
-            block.thinking += piece.thinking
+            block.thinking = (block.thinking or "") + piece.thinking
             return Delta(thinking=piece.thinking)
         if piece.type == "signature_delta":
             block.signature = (block.signature or "") + piece.signature
@@ -152,30 +188,30 @@ class Assembly:
             return self._other(block, piece.type, piece.extra)
         return None
 
-    def _other(self, block: WireBlock, kind: str, extra: Json) -> Delta | None:
+    def _other(self, block: Block, kind: str, extra: Json) -> Delta | None:
         """A piece of a kind nobody knows (`citations_delta`): its block holds a list of them (`citations`)."""
         name = kind.removesuffix("_delta")
         value = next(iter(extra.values())) if len(extra) == 1 else extra
         before = (block.extra or {}).get(name)
         known: list[Any] = before if isinstance(before, list) else []
         block.extra = {**(block.extra or {}), name: [*known, value]}
-        return Delta(extra={"delta": {"type": kind, **extra}}, dialect=ANTHROPIC) if block.type in _KNOWN else None
+        return Delta(extra={"delta": {"type": kind, **extra}}, dialect=ANTHROPIC) if block.type in KNOWN else None
 
-    def _text(self, block: WireBlock, text: str) -> Delta:
+    def _text(self, block: Block, text: str) -> Delta:
         # a Message joins its text parts by newlines, and the pieces must add up to it
         glue = "\n" if self._spoke and not block.text else ""
         self._spoke = True
-        block.text += text
+        block.text = (block.text or "") + text
         return Delta(text=glue + text)
 
     def _closed(self, index: int) -> Delta | None:
         block = self._blocks.get(index)
         if block is None:
             return None
-        if block.type.endswith("tool_use") and (written := "".join(self._inputs.pop(index, ()))):
-            block.input = msgspec.Raw(written.encode())
+        if block.type.endswith("tool_use") and (arguments := "".join(self._inputs.pop(index, ()))):
+            block.input = msgspec.Raw(arguments.encode())
         if block.type == "thinking" and block.signature:
             return SignedDelta(signature=block.signature)
-        if block.type not in (*_KNOWN, "redacted_thinking"):
-            return Delta(extra={"other": block.other().written}, dialect=ANTHROPIC)
+        if block.type not in KNOWN:
+            return Delta(extra={"other": written(block)}, dialect=ANTHROPIC)
         return None

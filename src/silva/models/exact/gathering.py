@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from itertools import chain
-from random import Random
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, Unpack
 
 from yarl import URL
 
-from silva.models.calling import Caller, Timing
+from silva.models.calling import Caller, CallOptions, Timing
 from silva.models.endpoint import Endpoint
 from silva.models.exact.backend import DisagreementError, Draw, Piece, Sampled
 from silva.models.failure import UNREADABLE
-from silva.models.retry import Retry
 from silva.models.sizes import MOST_STREAM
 from silva.models.stream import DONE
 
@@ -59,15 +57,8 @@ class GatheringBackend(Caller):
     most_streamed: float = MOST_STREAM
     """Bytes of a stream."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        api_key: str | None = None,
-        retry: Retry | None = None,
-        random: Random | None = None,
-    ) -> None:
-        super().__init__(endpoint, api_key=api_key, retry=retry, random=random)
+    def __init__(self, endpoint: Endpoint, **options: Unpack[CallOptions]) -> None:
+        super().__init__(endpoint, **options)
         self.name = endpoint.model
         self._url = URL(self.endpoint.url.removesuffix("/v1") + self.path)
 

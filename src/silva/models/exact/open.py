@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from random import Random
+from typing import Unpack
 
 from silva.errors import UsageError
+from silva.models.calling import CallOptions
 from silva.models.endpoint import Endpoint
 from silva.models.exact.backend import NativeBackend
 from silva.models.exact.model import ExactModel
@@ -13,20 +14,12 @@ from silva.models.exact.renderer import Renderer
 from silva.models.exact.sglang import SglangBackend
 from silva.models.exact.source import open_renderer
 from silva.models.exact.vllm import SilvaBackend, VllmBackend
-from silva.models.retry import Retry
 
 KINDS = {"vllm": VllmBackend, "sglang": SglangBackend, "silva": SilvaBackend}
 """What speaks token ids."""
 
 
-def open_backend(
-    kind: str,
-    endpoint: Endpoint,
-    *,
-    api_key: str | None = None,
-    retry: Retry | None = None,
-    random: Random | None = None,
-) -> NativeBackend:
+def open_backend(kind: str, endpoint: Endpoint, **options: Unpack[CallOptions]) -> NativeBackend:
     """The backend of a kind: `vllm`, `sglang` or `silva`. Nothing is asked of the server yet.
 
     Raises:
@@ -35,7 +28,7 @@ def open_backend(
     backend = KINDS.get(kind)
     if backend is None:
         raise UsageError(f"backend kind {kind!r} is not known; those of token ids are {', '.join(KINDS)}")
-    return backend(endpoint, api_key=api_key, retry=retry, random=random)
+    return backend(endpoint, **options)
 
 
 def open_exact(
@@ -43,10 +36,8 @@ def open_exact(
     kind: str,
     endpoint: Endpoint,
     *,
-    api_key: str | None = None,
-    retry: Retry | None = None,
-    random: Random | None = None,
     remembers: bool = True,
+    **options: Unpack[CallOptions],
 ) -> ExactModel:
     """An exact model; the caller closes it.
 
@@ -54,14 +45,12 @@ def open_exact(
         source: what writes its prompts, as in `open_renderer`, or a renderer.
         kind: as in `open_backend`.
         endpoint: where it is served, and its prices.
-        api_key: the key; None reads the endpoint's environment variable.
-        retry: when to try again.
-        random: source of the jitter, for tests.
         remembers: as in `ExactModel`.
+        options: as in `CallOptions`.
 
     Raises:
         UsageError, MissingError: see `open_renderer` and `open_backend`.
     """
     renderer = open_renderer(source) if isinstance(source, str | Path) else source
-    backend = open_backend(kind, endpoint, api_key=api_key, retry=retry, random=random)
+    backend = open_backend(kind, endpoint, **options)
     return ExactModel(renderer, backend, prices=(endpoint.input_price, endpoint.output_price), remembers=remembers)

@@ -8,16 +8,17 @@ system    ─▶ system message (in the midst of a conversation)
 from __future__ import annotations
 
 import re
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
-from silva.models.anthropic.marks import TOOL_ERROR, UNSIGNED, arguments_of, redacted
+from silva.models.anthropic import blocks
+from silva.models.anthropic.marks import TOOL_ERROR
 from silva.models.carried import Open, joined, nested
 from silva.models.gateway.dialects.dialect import Malformed
 from silva.models.gateway.dialects.images import Images, of_base64, of_url
 from silva.models.gateway.dialects.reading import Name, decoded
-from silva.tree import Json, Message, OtherPart, Part, TextPart, ThinkingPart, ToolCall
+from silva.tree import Json, Message, Part, TextPart, ToolCall
 
 
 class _Source(Open):
@@ -35,18 +36,15 @@ class Shown(Open):
     source: _Source | None = None
 
 
-class Block(Shown):
+class Block(blocks.Block):
     """A content block of any kind that is known."""
 
     id: Name | None = None
     name: Name | None = None
-    input: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    source: _Source | None = None
     tool_use_id: Name | None = None
     content: str | list[Shown] | None = None
     is_error: bool | None = None
-    thinking: str | None = None
-    signature: str | None = None
-    data: str | None = None
 
 
 class Turn(Open):
@@ -58,7 +56,6 @@ class Turn(Open):
 
 T = TypeVar("T")
 
-_decode_any = msgspec.json.Decoder().decode
 _decode_object = msgspec.json.Decoder(Json).decode
 
 
@@ -130,7 +127,7 @@ def _result(block: Block, field: str, images: Images) -> Message:
     return Message(role="tool", parts=tuple(parts), tool_call_id=answered, extra=block.extra)
 
 
-def _shown(block: Shown, field: str, images: Images, known: str) -> tuple[Part, ...]:
+def _shown(block: Shown | Block, field: str, images: Images, known: str) -> tuple[Part, ...]:
     if block.type == "text":
         return _text(_needed(block.text, f"{field}.text"), block.extra)
     if block.type != "image":
@@ -154,53 +151,36 @@ def _assistant(turn: Turn, field: str) -> Message:
     parts: list[Part] = []
     calls: list[ToolCall] = []
     for place, block in enumerate(content):
-        here = f"{field}[{place}]"
-        if block.type == "text":
-            parts += _text(_needed(block.text, f"{here}.text"), block.extra)
-        elif block.type == "tool_use":
-            calls.append(_call(block, here))
-        elif block.type == "thinking":
-            text = _needed(block.thinking, f"{here}.thinking")
-            signature = None if block.signature == UNSIGNED else block.signature or None
-            if text or signature:
-                parts.append(ThinkingPart(text=text, signature=signature, extra=block.extra))
-        elif block.type == "redacted_thinking":
-            parts.append(redacted(_needed(block.data, f"{here}.data"), block.extra))
-        elif _PROVIDERS(block.type):
-            parts.append(_provided(block))
-        else:
-            raise _unsupported(block, here, "text, tool_use, thinking, redacted_thinking")
+        _check(block, f"{field}[{place}]")
+        if block.type == "tool_use":
+            calls.append(blocks.call_of(block, place))
+        elif (part := blocks.part_of(block)) is not None:
+            parts.append(part)
     return Message(role="assistant", parts=tuple(parts), tool_calls=tuple(calls), extra=turn.extra)
 
+
+_NEEDED = {"text": ("text",), "thinking": ("thinking",), "redacted_thinking": ("data",), "tool_use": ("id", "name")}
+"""What blocks of the assistant's must have."""
 
 _PROVIDERS = re.compile(r"server_tool_use\Z|\w+_tool_result\Z|mcp_tool_use\Z|container_upload\Z|compaction\Z").match
 """Kinds of blocks that only the provider's own tools give."""
 
 
-def _provided(block: Block) -> OtherPart:
-    """A block of the provider's own, as it was given."""
-    written: Json = {}
-    for name in block.__struct_fields__:
-        value: Any = getattr(block, name)
-        if name == "extra" or value is None or isinstance(value, msgspec.UnsetType):
-            continue
-        written[name] = _decode_any(value) if isinstance(value, msgspec.Raw) else msgspec.to_builtins(value)
-    return OtherPart(written=written | (block.extra or {}))
-
-
-def _call(block: Block, field: str) -> ToolCall:
-    call_id, name = _needed(block.id, f"{field}.id"), _needed(block.name, f"{field}.name")
-    if isinstance(block.input, msgspec.UnsetType):
-        raise Malformed("this field is required", f"{field}.input")
-    decoded(_decode_object, block.input, f"{field}.input")
-    return ToolCall(id=call_id, name=name, arguments=arguments_of(bytes(block.input).decode()), extra=block.extra)
+def _check(block: Block, field: str) -> None:
+    if block.type not in _NEEDED and not _PROVIDERS(block.type):
+        raise _unsupported(block, field, "text, tool_use, thinking, redacted_thinking")
+    for name in _NEEDED.get(block.type, ()):
+        _needed(getattr(block, name), f"{field}.{name}")
+    if block.type == "tool_use":
+        given = None if isinstance(block.input, msgspec.UnsetType) else block.input
+        decoded(_decode_object, _needed(given, f"{field}.input"), f"{field}.input")
 
 
 def _text(text: str, extra: Json | None = None) -> tuple[Part, ...]:
     return (TextPart(text=text, extra=extra),) if text else ()
 
 
-def _unsupported(block: Shown, field: str, known: str) -> Malformed:
+def _unsupported(block: Shown | Block, field: str, known: str) -> Malformed:
     return Malformed(f"blocks of type {block.type[:40]!r} are not supported here (known: {known})", f"{field}.type")
 
 

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import msgspec
 
+from silva.models.anthropic.blocks import block_of, tool_use
 from silva.models.anthropic.marks import ANTHROPIC, UNSIGNED, SignedDelta, input_of, redacted_data
 from silva.models.carried import merged
 from silva.models.gateway.dialects.anthropic.errors import error_body
 from silva.models.gateway.dialects.anthropic.writing import (
-    block_of,
     ids_of,
     message,
     stop_of,
-    tool_use,
     usage_of,
 )
 from silva.models.gateway.dialects.dialect import Asked, Stamp
@@ -94,7 +93,7 @@ class AnthropicEvents:
             self._text(written, text)
         self._close(written)
         for call in said.tool_calls:
-            self._block(written, tool_use(call, ours) | {"input": {}})
+            self._block(written, tool_use(call, call.extra if ours else None) | {"input": {}})
             arguments = bytes(input_of(call.arguments)).decode()
             self._piece(written, {"type": "input_json_delta", "partial_json": arguments})
             self._stop(written)
@@ -125,7 +124,7 @@ class AnthropicEvents:
         part = ThinkingPart(text="", signature=signature)
         if self._open != "thinking":
             self._close(written)
-            block = block_of(part) if redacted_data(part) is not None else None
+            block = block_of(part, None) if redacted_data(part) is not None else None
             self._block(written, block or {"type": "thinking", "thinking": "", "signature": ""})
             if block is not None:
                 self._stop(written)

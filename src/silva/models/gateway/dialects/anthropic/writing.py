@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import msgspec
 
-from silva.models.anthropic.marks import ANTHROPIC, STOP_SEQUENCE, UNSIGNED, input_of, redacted_data
+from silva.models.anthropic.blocks import block_of, tool_use
+from silva.models.anthropic.marks import ANTHROPIC, STOP_SEQUENCE
 from silva.models.carried import merged
 from silva.models.gateway.dialects.chat.writing import sampled_ids
 from silva.models.gateway.dialects.dialect import Asked, Stamp
 from silva.models.model import Completion
-from silva.tree import Json, OtherPart, Part, TextPart, ThinkingPart, ToolCall, Usage
+from silva.tree import Json, OtherPart, Part, Usage
 
 PREFIX = "msg_"
 
@@ -33,11 +34,17 @@ def write(asked: Asked, completion: Completion, stamp: Stamp) -> bytes:
     """The whole reply as JSON."""
     said = completion.message
     ours = completion.dialect == ANTHROPIC
-    content = [block for part in said.parts if (block := block_of(part, ours)) is not None]
-    content += [tool_use(call, ours) for call in said.tool_calls]
+    content = [block for part in said.parts if (block := _block(part, ours)) is not None]
+    content += [tool_use(call, call.extra if ours else None) for call in said.tool_calls]
     body = message(stamp, content, usage_of(completion.usage)) | stop_of(asked, completion)
     body |= ids_of(asked, completion)
     return _encode(merged(body, completion.extra) if ours else body)
+
+
+def _block(part: Part, ours: bool) -> Json | None:
+    if isinstance(part, OtherPart):
+        return part.written if ours else None
+    return block_of(part, part.extra if ours else None)
 
 
 def message(stamp: Stamp, content: list[Json], usage: Json) -> Json:
@@ -52,28 +59,6 @@ def message(stamp: Stamp, content: list[Json], usage: Json) -> Json:
         "stop_sequence": None,
         "usage": usage,
     }
-
-
-def block_of(part: Part, ours: bool = False) -> Json | None:
-    """The content block of a part, with its extra where that was said in this API; None where there is nothing to
-    show."""
-    if isinstance(part, OtherPart):
-        return part.written if ours else None
-    extra = part.extra if ours else None
-    if isinstance(part, TextPart):
-        return merged({"type": "text", "text": part.text}, extra) if part.text else None
-    if isinstance(part, ThinkingPart):
-        data = redacted_data(part)
-        if data is not None:
-            return merged({"type": "redacted_thinking", "data": data}, extra)
-        return merged({"type": "thinking", "thinking": part.text, "signature": part.signature or UNSIGNED}, extra)
-    return None
-
-
-def tool_use(call: ToolCall, ours: bool = False) -> Json:
-    """The content block of a tool call, with its extra where that was said in this API."""
-    written: Json = {"type": "tool_use", "id": call.id, "name": call.name, "input": input_of(call.arguments)}
-    return merged(written, call.extra if ours else None)
 
 
 def stop_of(asked: Asked, completion: Completion) -> Json:
