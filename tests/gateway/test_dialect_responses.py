@@ -22,10 +22,12 @@ def test_responses_items_of_one_reply_are_one_message() -> None:
         "encrypted_content": "e",
     }
     words = {"type": "message", "id": "m", "role": "assistant", "content": [{"type": "output_text", "text": "a"}]}
+    told = {"item": {"id": "rs", "summary": [{"type": "summary_text", "text": "hm"}]}}
+    done = {"item": {"id": "fc", "status": "completed"}}
     one = Message(
         role="assistant",
-        parts=(ThinkingPart(text="hm", signature="e"), TextPart(text="a")),
-        tool_calls=(ToolCall(id="c1", name="f"), ToolCall(id="c2", name="f")),
+        parts=(ThinkingPart(text="hm", signature="e", extra=told), TextPart(text="a", extra={"item": {"id": "m"}})),
+        tool_calls=(ToolCall(id="c1", name="f", extra=done), ToolCall(id="c2", name="f", extra=done)),
     )
     output = {"type": "function_call_output", "call_id": "c1", "output": "r"}
     assert items(*HELLO, thought, words, call, {**call, "call_id": "c2"}, output) == (
@@ -34,8 +36,13 @@ def test_responses_items_of_one_reply_are_one_message() -> None:
         tool_result("c1", "r"),
     )
     # a second message is a second reply, and takes the thinking before it along
-    following = Message(role="assistant", parts=(ThinkingPart(text="hm", signature="e"), TextPart(text="b")))
-    assert items(words, thought, {"role": "assistant", "content": "b"}) == (assistant("a"), following)
+    first = Message(role="assistant", parts=one.parts[1:])
+    following = Message(role="assistant", parts=(one.parts[0], TextPart(text="b")))
+    assert items(words, thought, {"role": "assistant", "content": "b"}) == (first, following)
+    # unless a provider's ids say that one reply gave both; those made here are of one reply each
+    assert len(items(words, thought, {**words, "id": "n"})) == 1
+    assert len(items({**words, "id": "msg_a_0"}, {**words, "id": "msg_b_0"})) == 2
+    assert items({**words, "id": "msg_a_0"}) == (assistant("a"),)
 
 
 def test_responses_instructions_and_previous() -> None:
@@ -84,22 +91,7 @@ def test_responses_fields_are_said_as_the_chat_api_says_them() -> None:
 @pytest.mark.parametrize(
     ("fields", "field", "words"),
     [
-        ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0]", "send the item itself"),
-        ({"input": [{"id": "x"}]}, "input[0]", "send the item itself"),
-        ({"input": [{"type": "web_search_call", "id": "x"}]}, "input[0].type", "'web_search_call'"),
         ({"input": [{"type": "function_call", "name": "f"}]}, "input[0].call_id", "required"),
-        (
-            {"input": [{"role": "user", "content": [{"type": "input_file"}]}]},
-            "input[0].content[0].type",
-            "'input_file'",
-        ),
-        (
-            {"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}]},
-            "input[0].content[0].image_url",
-            "files are not kept here",
-        ),
-        ({"tools": [{"type": "web_search"}]}, "tools[0].type", "'web_search' runs at the provider"),
-        ({"tools": [{"type": "mcp", "server_label": "x"}]}, "tools[0].type", "'mcp' runs at the provider"),
         ({"tool_choice": {"type": "file_search"}}, "tool_choice.type", "'file_search'"),
         ({"background": True}, "background", "not made in the background"),
         ({"conversation": "conv_1"}, "conversation", "not kept here"),
@@ -115,6 +107,31 @@ def test_responses_refuse_with_the_place_and_the_reason(fields: dict[str, Any], 
     with pytest.raises(Malformed, match=words) as caught:
         responses(**fields)
     assert caught.value.field == field
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "words"),
+    [
+        ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type", "'item_reference' are not supported"),
+        ({"input": [{"id": "x"}]}, "input[0]", "send the item itself"),
+        ({"input": [{"type": "web_search_call", "id": "x"}]}, "input[0].type", "'web_search_call'"),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_file"}]}]},
+            "input[0].content[0].type",
+            "'input_file'",
+        ),
+        (
+            {"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "f"}]}]},
+            "input[0].content[0].image_url",
+            "files are not kept here",
+        ),
+        ({"tools": [{"type": "web_search"}]}, "tools[0].type", "'web_search' runs at the provider"),
+        ({"tools": [{"type": "mcp", "server_label": "x"}]}, "tools[0].type", "'mcp' runs at the provider"),
+    ],
+)
+def test_what_only_a_backend_of_this_api_can_be_told_is_named(fields: dict[str, Any], field: str, words: str) -> None:
+    ((found, said),) = responses(**fields).native
+    assert found == field and words in said
 
 
 def test_responses_repeat_what_was_asked() -> None:

@@ -133,10 +133,10 @@ def as_responses(said: list[Message], images: dict[str, bytes]) -> dict[str, Any
         else:
             if message.thinking:
                 content = [{"type": "reasoning_text", "text": message.thinking}]
-                items.append({"type": "reasoning", "id": "rs", "summary": [], "content": content})
+                items.append({"type": "reasoning", "id": "rs_a_0", "summary": [], "content": content})
             if message.text:
                 content = [{"type": "output_text", "text": message.text, "annotations": []}]
-                items.append({"type": "message", "id": "msg", "role": "assistant", "content": content})
+                items.append({"type": "message", "id": "msg_a_1", "role": "assistant", "content": content})
             items += [
                 {"type": "function_call", "call_id": c.id, "name": c.name, "arguments": c.arguments}
                 for c in message.tool_calls

@@ -49,13 +49,13 @@ class Price(Section):
 
 
 class StaticBackend(Section):
-    """A backend that is there already. `kind`: `chat` (any OpenAI-compatible chat endpoint), `anthropic`, or one that
-    takes and returns token ids: `vllm`, `sglang`, `silva`. `model` is its own name for the model (default: the one
-    clients use). The key is read from `api_key_env`, never written here."""
+    """A backend that is there already. `kind`: `chat` (any OpenAI-compatible chat endpoint), `anthropic`, `responses`,
+    or one that takes and returns token ids: `vllm`, `sglang`, `silva`. `model` is its own name for the model (default:
+    the one clients use). The key is read from `api_key_env`, never written here."""
 
     provider: Literal["static"] = "static"
     url: str
-    kind: Literal["chat", "anthropic", "vllm", "sglang", "silva"] = "chat"
+    kind: Literal["chat", "anthropic", "responses", "vllm", "sglang", "silva"] = "chat"
     model: str = ""
     api_key_env: str = ""
     headers: dict[str, str] = Field(default_factory=dict)
@@ -79,7 +79,7 @@ class ProcessBackends(Section):
 
     provider: Literal["process"]
     command: tuple[str, ...] = Field(min_length=1)
-    kind: Literal["chat", "vllm", "sglang", "silva"] = "chat"
+    kind: Literal["chat", "responses", "vllm", "sglang", "silva"] = "chat"
     model: str = ""
     health: str = "/health"
     least: int = Field(default=0, ge=0)

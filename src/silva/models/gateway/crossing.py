@@ -14,10 +14,13 @@ from collections.abc import Iterator
 import msgspec
 
 from silva.models.anthropic.requests import IN_BOTH, NO_WORD
+from silva.models.gateway.dialects.dialect import Asked
+from silva.models.gateway.dialects.responses.marks import ITEM, PART, RESPONSES
+from silva.models.gateway.problem import Problem
 from silva.models.model import Request
 from silva.tree import ImagePart, Json, Message, OtherPart, Tool
 
-CHAT, ANTHROPIC, RESPONSES = "chat", "anthropic", "responses"
+CHAT, ANTHROPIC = "chat", "anthropic"
 
 ANTHROPICS = frozenset(
     {
@@ -41,6 +44,26 @@ ANTHROPICS = frozenset(
 CHATS = NO_WORD | {"metadata", "store", "user", "stream_options", "modalities"}
 """Fields of the chat API that Anthropic's has no word for."""
 
+CHATS_ALONE = frozenset(
+    {
+        "frequency_penalty",
+        "presence_penalty",
+        "logit_bias",
+        "prediction",
+        "web_search_options",
+        "return_token_ids",
+        "stream_options",
+        "modalities",
+    }
+)
+"""Fields of the chat API that the Responses API has no word for."""
+
+TRANSLATED = frozenset({"reasoning_effort", "response_format", "verbosity"})
+"""Fields in which the chat API says what a client of the Responses API said in its own."""
+
+BOOKKEEPING = frozenset({"id", "status", "type", "summary", "content", "after"})
+"""What a mark of the Responses API holds that is no word of anybody's."""
+
 HOUSE = frozenset(
     {"metadata", "store", "user", "service_tier", "safety_identifier", "prompt_cache_key", "stream_options"}
 )
@@ -63,11 +86,13 @@ def crossed(request: Request, kind: str) -> tuple[Request, tuple[str, ...]]:
     extra = request.sampling.extra
     lost: list[str] = []
     if extra:
-        known = ANTHROPICS if dialect == ANTHROPIC else CHATS if kind == ANTHROPIC else HOUSE if kind != CHAT else ()
+        known = ANTHROPICS if dialect == ANTHROPIC else _NO_WORD.get(kind, HOUSE)
         lost = [name for name in extra if name in known]
     if lost:
         left = {name: value for name, value in extra.items() if name not in lost}
         request = msgspec.structs.replace(request, sampling=msgspec.structs.replace(request.sampling, extra=left))
+    if kind == RESPONSES:
+        lost += (name for name in ("stop", "seed", "top_k") if getattr(request.sampling, name) not in (None, ()))
     both = IN_BOTH if kind == ANTHROPIC else ()
     for place, message in enumerate(request.messages):
         lost += (f"messages[{place}].{name}" for name in _of_message(message, kind) if name not in both)
@@ -79,6 +104,29 @@ def crossed(request: Request, kind: str) -> tuple[Request, tuple[str, ...]]:
     return request, tuple(names)
 
 
+_NO_WORD = {ANTHROPIC: CHATS, CHAT: frozenset[str](), RESPONSES: CHATS_ALONE}
+"""Fields of the chat API that a kind of backend is not told; those of token ids have no provider's `HOUSE`."""
+
+
+def in_its_words(request: Request, asked: Asked, kind: str) -> tuple[Request, tuple[str, ...]]:
+    """The request with its fields as the client's own API says them, where the backend speaks it; and the names of what
+    another is not told.
+
+    Raises:
+        Problem: the client asks for what only a backend of its own API has.
+    """
+    if request.dialect != kind:
+        for field, words in asked.native:
+            raise Problem("malformed", words, field)
+        return request, asked.left_out
+    if not asked.own:
+        return request, asked.left_out
+    extra = {name: value for name, value in request.sampling.extra.items() if name not in TRANSLATED} | asked.own
+    sampling = msgspec.structs.replace(request.sampling, extra=extra)
+    names = tuple(name for name in asked.left_out if name not in asked.own)
+    return msgspec.structs.replace(request, sampling=sampling), names
+
+
 def _of_message(message: Message, kind: str) -> Iterator[str]:
     yield from _names(message.extra)
     for part in message.parts:
@@ -86,22 +134,25 @@ def _of_message(message: Message, kind: str) -> Iterator[str]:
             yield str(part.written.get("type"))
         else:
             yield from _names(part.extra)
-        if isinstance(part, ImagePart) and part.detail is not None and kind != CHAT:
+        if isinstance(part, ImagePart) and part.detail is not None and kind not in (CHAT, RESPONSES):
             yield "detail"
     for call in message.tool_calls:
         yield from _names(call.extra)
 
 
 def _of_tool(tool: Tool, kind: str) -> Iterator[str]:
-    yield from _names(tool.extra)
-    if tool.strict is not None and kind != CHAT:
+    yield from _names({name: value for name, value in (tool.extra or {}).items() if name != ITEM})
+    if tool.strict is not None and kind not in (CHAT, RESPONSES):
         yield "strict"
 
 
 def _names(extra: Json | None) -> Iterator[str]:
     """The members of an extra; of those that stand for words Silva has (null, a kind), none."""
     for name, value in (extra or {}).items():
-        if name == "type" or (value is None and name in ("reasoning", "refusal")):
+        if name in ("type", PART) or (value is None and name in ("reasoning", "refusal")):
+            continue
+        if name == ITEM:
+            yield from (inner for inner in value or () if inner not in BOOKKEEPING)
             continue
         if isinstance(value, dict) and name in ("function", "image_url", "source", "turn"):
             yield from (f"{name}.{inner}" for inner in value)  # pyright: ignore[reportUnknownVariableType]

@@ -220,8 +220,7 @@ class Turn:
 
         try:
             upstream = await self.route.upstream(lease, left())
-            request, lost = upstream.crossed(request, asked.messages)
-            self.left_out = (*asked.left_out, *lost)
+            request, self.left_out = upstream.crossed(request, asked)
             try:
                 completion = await put(upstream)
             except ModelError as error:

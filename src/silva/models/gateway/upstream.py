@@ -1,6 +1,7 @@
 """A backend as a model: the client that speaks its API, with ids in and out where it can.
 
-Backend (url, kind) ─▶ chat: Client │ anthropic: AnthropicClient │ vllm, sglang, silva: ExactModel ─▶ Upstream
+Backend (url, kind) ─▶ chat: Client │ anthropic: AnthropicClient │ responses: ResponsesClient      ─▶ Upstream
+                    └▶ vllm, sglang, silva: ExactModel                                             ─┘
 """
 
 from __future__ import annotations
@@ -15,13 +16,14 @@ from silva.models.client import Client
 from silva.models.endpoint import Endpoint
 from silva.models.exact import Continuation, ExactModel, Renderer, open_exact
 from silva.models.exact.sglang import ADAPTER_FIELD
-from silva.models.gateway.crossing import carried_on, crossed
+from silva.models.gateway.crossing import carried_on, crossed, in_its_words
+from silva.models.gateway.dialects.dialect import Asked
 from silva.models.gateway.place import Place
+from silva.models.gateway.responses import ResponsesClient
 from silva.models.gateway.routing.backend import Backend
 from silva.models.held import Held
 from silva.models.model import Completion, Delta, Model, Request
 from silva.models.retry import NO_RETRY
-from silva.tree import Message
 
 NATIVE = frozenset({"vllm", "sglang", "silva"})
 """Kinds that take and return token ids."""
@@ -72,17 +74,25 @@ class Upstream:
             self.model: Model = self._exact
         elif backend.kind == "anthropic":
             self.model = AnthropicClient(endpoint, api_key=backend.token or None, retry=NO_RETRY)
+        elif backend.kind == "responses":
+            self.model = ResponsesClient(endpoint, api_key=backend.token or None, retry=NO_RETRY)
         else:
             self._client = Client(endpoint, api_key=backend.token or None, retry=NO_RETRY, held=held)
             self.model = self._client
 
-    def crossed(self, request: Request, given: tuple[Message, ...]) -> tuple[Request, tuple[str, ...]]:
+    def crossed(self, request: Request, asked: Asked) -> tuple[Request, tuple[str, ...]]:
         """The request as this backend can be told it: with what the client said beside its messages, of the ones it has
-        `given` now, and without what this API has no word for; and the names of that. One of ids goes on from those."""
-        if self._exact is None and request.messages is not given:
-            messages = carried_on(request.messages, given)
+        given now, and without what this API has no word for; and the names of that. One of ids goes on from those.
+
+        Raises:
+            Problem: the client asks for what only a backend of its own API has.
+        """
+        if self._exact is None and request.messages is not asked.messages:
+            messages = carried_on(request.messages, asked.messages)
             request = msgspec.structs.replace(request, messages=messages)
-        return crossed(request, self.backend.kind)
+        request, names = in_its_words(request, asked, self.backend.kind)
+        request, lost = crossed(request, self.backend.kind)
+        return request, (*names, *lost)
 
     async def complete(self, request: Request, place: Place) -> Completion:
         """Complete a conversation; `place` says what of it is known as exact ids."""

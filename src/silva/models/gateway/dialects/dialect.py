@@ -17,7 +17,9 @@ class Asked(Record, frozen=True, kw_only=True):
     response this one continues (Responses API; "" for none): the gateway puts that conversation before `messages`.
     `wants_ids`, `wants_logprobs`, `wants_usage`: what the reply must show besides the message. `echo` is what the
     dialect needs again to write the reply (fields the API repeats). `sampling.extra` holds fields of the body that
-    Silva passes on unread; `left_out` names those that no backend could be told.
+    Silva passes on unread; `left_out` names those that no backend of another API could be told. `own` are the fields
+    as this API says them, for a backend that speaks it; `native` the places of what only such a one can be told, each
+    with the words it is refused with elsewhere.
     """
 
     model: str
@@ -33,6 +35,8 @@ class Asked(Record, frozen=True, kw_only=True):
     images: dict[str, tuple[str, bytes]] = msgspec.field(default_factory=dict[str, tuple[str, bytes]])
     echo: Json = msgspec.field(default_factory=dict[str, Any])
     left_out: tuple[str, ...] = ()
+    own: Json = msgspec.field(default_factory=dict[str, Any])
+    native: tuple[tuple[str, str], ...] = ()
 
 
 class Malformed(Exception):

@@ -10,7 +10,7 @@ from typing import Literal
 from silva.models.gateway.routing.breaker import Breaker
 from silva.models.gateway.routing.limiter import Limiter
 
-Kind = Literal["chat", "anthropic", "vllm", "sglang", "silva"]
+Kind = Literal["chat", "anthropic", "responses", "vllm", "sglang", "silva"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

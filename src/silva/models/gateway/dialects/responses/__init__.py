@@ -6,8 +6,9 @@
 Items that one reply gave (reasoning, message, calls) come back as one assistant message. `instructions` become the
 first system message; with `previous_response_id` they stand before the new input only, and `echo["instructions"]` tells
 the gateway so. Fields of this API that the chat API says otherwise are translated into it in `sampling.extra`
-(`text.format`, `text.verbosity`, `reasoning.effort`); those that concern a store or a cache stay in `echo` alone. A
-built-in tool is refused by name, but for `custom` (a function with the one argument `input`) and `local_shell`.
+(`text.format`, `text.verbosity`, `reasoning.effort`); `own` holds them as they were said, for a backend of this API.
+What only such a one can be told (`native`: tools that a provider runs, items and parts that nobody here reads) is
+refused by name elsewhere, but for the tools `custom` (a function with the one argument `input`) and `local_shell`.
 """
 
 from __future__ import annotations

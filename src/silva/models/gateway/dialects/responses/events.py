@@ -7,6 +7,7 @@
                 output_text.done, content_part.done, output_item.done                    the end)
     end      ─▶ each call's item, then response.completed or response.incomplete
 
+What a backend of this API says of an item is told as it came, but for its calls: they come at the end, in their places.
 Every event has the next sequence number. A stream that breaks off ends in `response.failed` and then `error`, which is
 what makes SDKs raise.
 """
@@ -19,10 +20,12 @@ from silva.models.anthropic.marks import SignedDelta
 from silva.models.gateway.dialects.dialect import Asked, Stamp
 from silva.models.gateway.dialects.openai_errors import kind_of
 from silva.models.gateway.dialects.responses import output
+from silva.models.gateway.dialects.responses.items import CALLS
+from silva.models.gateway.dialects.responses.marks import RESPONSES
 from silva.models.gateway.dialects.responses.writing import finished, response
 from silva.models.gateway.dialects.said import Said
 from silva.models.model import Completion, Delta
-from silva.tree import Json, ThinkingPart, ToolCall
+from silva.tree import Json, ThinkingPart
 
 _encode = msgspec.json.Encoder().encode
 
@@ -32,7 +35,7 @@ class _Open:
 
     def __init__(self, place: int, item: Json) -> None:
         self.place = place
-        self.id: str = item["id"]
+        self.id: str = item.get("id", "")
         self.texts: list[str] = []
 
     @property
@@ -52,6 +55,7 @@ class ResponsesEvents:
         self._reasoning: _Open | None = None
         self._message: _Open | None = None
         self._thought = False
+        self._as_it_came = False
 
     def begin(self) -> bytes:
         """The response is created and in progress."""
@@ -60,6 +64,10 @@ class ResponsesEvents:
 
     def delta(self, delta: Delta) -> bytes:
         """A piece of text or thinking."""
+        if delta.dialect == RESPONSES and delta.extra:
+            self._as_it_came = True
+            event = dict(delta.extra["event"])
+            return self._event(event.pop("type"), **event)
         self._said.add(delta.text, delta.thinking)
         written: list[bytes] = []
         if delta.thinking:
@@ -73,6 +81,8 @@ class ResponsesEvents:
 
     def end(self, completion: Completion) -> bytes:
         """What is left, and the end."""
+        if self._as_it_came:
+            return self._last(completion)
         said = completion.message
         text, thinking = self._said.rest(said)
         thoughts = [part for part in said.parts if isinstance(part, ThinkingPart)]
@@ -88,8 +98,22 @@ class ResponsesEvents:
             self._speak(written, text)
         self._close_message(written, completion)
         for call in said.tool_calls:
-            self._call(written, call)
+            self._call(written, output.called(self._asked, self._stamp, len(self._items), call))
         body = finished(self._asked, completion, self._stamp, self._items)
+        written.append(self._event(f"response.{body['status']}", response=body))
+        return b"".join(written)
+
+    def _last(self, completion: Completion) -> bytes:
+        """The calls of a reply whose other items were told as they came, and the end."""
+        written: list[bytes] = []
+        items = output.output_of(self._asked, completion, self._stamp)
+        self._items = []
+        for item in items:
+            if item["type"] in CALLS:
+                self._call(written, item)
+            else:
+                self._items.append(item)
+        body = finished(self._asked, completion, self._stamp, items)
         written.append(self._event(f"response.{body['status']}", response=body))
         return b"".join(written)
 
@@ -149,8 +173,7 @@ class ResponsesEvents:
         status = "incomplete" if output.incomplete(completion) else "completed"
         self._done(written, under_way.place, output.message(self._stamp, under_way.place, part, status))
 
-    def _call(self, written: list[bytes], call: ToolCall) -> None:
-        item = output.called(self._asked, self._stamp, len(self._items), call)
+    def _call(self, written: list[bytes], item: Json) -> None:
         field, name = {
             "function_call": ("arguments", "response.function_call_arguments"),
             "custom_tool_call": ("input", "response.custom_tool_call_input"),

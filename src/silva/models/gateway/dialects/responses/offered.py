@@ -4,6 +4,7 @@ function    ─▶ Tool                                        ◀─ function_c
 custom      ─▶ Tool with one text argument, `input`        ◀─ custom_tool_call
 local_shell ─▶ Tool named local_shell with the shell's own ◀─ local_shell_call
                arguments
+others      ─▶ Tool of its kind's name, as it was written      (a provider runs it: only a backend of this API has it)
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ import msgspec
 from silva.models.carried import Open
 from silva.models.gateway.dialects.chat.offered import allowed, forced, mode
 from silva.models.gateway.dialects.dialect import Malformed
-from silva.models.gateway.dialects.reading import Name, decoded, distinct, plain, reader, remembered
+from silva.models.gateway.dialects.reading import Name, decoded, distinct, named, plain, reader, remembered
+from silva.models.gateway.dialects.responses.marks import ITEM, mark_of
 from silva.models.gateway.dialects.schema import schema
 from silva.tree import Json, Tool
 
@@ -73,19 +75,29 @@ class _Choice(msgspec.Struct):
     tools: list[_Reference] | None = None
 
 
+Native = tuple[str, str]
+"""What only a backend of this API can be told: its place in the body, and the words it is refused with elsewhere."""
+
+
 class Offered(msgspec.Struct, frozen=True):
-    """The tools, which of them are custom, and how they were written."""
+    """The tools, which of them are custom, how they were written, and which of them a provider runs itself."""
 
     tools: tuple[Tool, ...] = ()
     custom: tuple[str, ...] = ()
     shell: bool = False
     written: tuple[Any, ...] = ()
+    native: tuple[Native, ...] = ()
 
 
-Tools = list[_Tool] | None
+class _Kind(msgspec.Struct):
+    type: str
+
+
 Choice = str | _Choice | None
 
-_decode_tools = reader(Tools)
+_decode_tool = reader(_Tool)
+_decode_kinds = msgspec.json.Decoder(list[_Kind] | None).decode
+_encode = msgspec.json.Encoder().encode
 _decode_written = msgspec.json.Decoder(tuple[Any, ...] | None).decode
 _decode_choice = msgspec.json.Decoder(Choice).decode
 
@@ -94,21 +106,25 @@ def _read(data: bytes) -> Offered:
     tools: list[Tool] = []
     custom: list[str] = []
     shell = False
-    for place, entry in enumerate(decoded(_decode_tools, data, "tools") or ()):
+    native: list[Native] = []
+    written = plain(list(decoded(_decode_written, data, "tools") or ()), "tools")
+    for place, (entry, whole) in enumerate(zip(decoded(_decode_kinds, data, "tools") or (), written, strict=True)):
         if entry.type == SHELL:
             shell = True
-            tools.append(_SHELL_TOOL)
+            tools.append(msgspec.structs.replace(_SHELL_TOOL, extra={ITEM: whole}))
             continue
         if entry.type not in ("function", "custom"):
-            raise Malformed(
-                f"the tool {entry.type[:40]!r} runs at the provider and is not there: send functions",
-                f"tools[{place}].type",
-            )
+            words = f"the tool {entry.type[:40]!r} runs at the provider and is not there: send functions"
+            native.append((f"tools[{place}].type", words))
+            tools.append(Tool(name=_labelled(whole), extra={ITEM: whole}))
+            continue
+        entry = decoded(_decode_tool, _encode(whole), f"tools[{place}]")
         if entry.name is None:
             raise Malformed("this field is required", f"tools[{place}].name")
         if entry.type == "custom":
             custom.append(entry.name)
-            tools.append(Tool(name=entry.name, description=_described(entry), parameters=INPUT, extra=entry.extra))
+            extra = {**(entry.extra or {}), ITEM: whole}
+            tools.append(Tool(name=entry.name, description=_described(entry), parameters=INPUT, extra=extra))
         else:
             parameters = schema(entry.parameters or {}, f"tools[{place}].parameters")
             tools.append(
@@ -120,8 +136,16 @@ def _read(data: bytes) -> Offered:
                     extra=entry.extra,
                 )
             )
-    written = plain(list(decoded(_decode_written, data, "tools") or ()), "tools")
-    return Offered(tools=distinct(tuple(tools), "tools"), custom=tuple(custom), shell=shell, written=tuple(written))
+    listed = distinct(tuple(tools), "tools")
+    return Offered(tools=listed, custom=tuple(custom), shell=shell, written=tuple(written), native=tuple(native))
+
+
+def _labelled(whole: Json) -> str:
+    """What tells a tool that a provider runs from the others."""
+    for name in ("name", "server_label", "type"):
+        if isinstance(whole.get(name), str) and whole[name]:
+            return named(whole[name], "tools")
+    return ""
 
 
 def _described(entry: _Tool) -> str:
@@ -137,7 +161,7 @@ offered = remembered(_read)
 
 
 def chosen(raw: msgspec.Raw, tools: tuple[Tool, ...]) -> tuple[str | None, tuple[Tool, ...]]:
-    """The mode or the name of the tool to call, and the tools it leaves.
+    """The mode or the name of the tool to call (the first of a kind that a provider runs), and the tools it leaves.
 
     Raises:
         Malformed: a choice of another kind, or of a tool that is not there.
@@ -148,8 +172,15 @@ def chosen(raw: msgspec.Raw, tools: tuple[Tool, ...]) -> tuple[str | None, tuple
     if isinstance(choice, str):
         return mode(choice, "tool_choice"), tools
     if choice.type == "allowed_tools":
-        names = [entry.name or (SHELL if entry.type == SHELL else "") for entry in choice.tools or ()]
+        names = [entry.name or _of_kind(entry.type, tools) for entry in choice.tools or ()]
         return allowed(names, choice.mode, tools, "tool_choice")
     if choice.type not in ("function", "custom"):
+        if found := _of_kind(choice.type, tools):
+            return found, tools
         raise Malformed(f"a choice of type {choice.type[:40]!r} is not supported", "tool_choice.type")
     return forced(choice.name, tools, "tool_choice.name"), tools
+
+
+def _of_kind(kind: str, tools: tuple[Tool, ...]) -> str:
+    """The name of the first tool that was offered by its kind alone, "" for none."""
+    return next((tool.name for tool in tools if mark_of(tool.extra).get("type") == kind), "")

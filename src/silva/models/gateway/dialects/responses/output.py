@@ -12,7 +12,9 @@ import msgspec
 from silva.models.anthropic.marks import parsed_object
 from silva.models.gateway.dialects.chat.writing import logprob_entries
 from silva.models.gateway.dialects.dialect import Asked, Stamp
+from silva.models.gateway.dialects.responses.history import said as written
 from silva.models.gateway.dialects.responses.items import Action, shell_arguments
+from silva.models.gateway.dialects.responses.marks import RESPONSES
 from silva.models.gateway.dialects.responses.offered import SHELL
 from silva.models.model import Completion
 from silva.models.scores import entries
@@ -25,7 +27,10 @@ _decode_action = msgspec.json.Decoder(Action).decode
 
 
 def output_of(asked: Asked, completion: Completion, stamp: Stamp) -> list[Json]:
-    """All items of a reply. A reply without words or calls has an empty message, so that it can be sent back."""
+    """All items of a reply, a provider's of this API as it gave them. A reply without words or calls has an empty
+    message, so that it can be sent back."""
+    if completion.dialect == RESPONSES:
+        return written(completion.message, ours=True)
     said = completion.message
     items: list[Json] = []
     for part in said.parts:

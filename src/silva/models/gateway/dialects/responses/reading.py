@@ -21,10 +21,9 @@ from silva.models.gateway.dialects.reading import (
     one,
     passed_on,
     plain,
-    reader,
 )
-from silva.models.gateway.dialects.responses.items import Input, messages_of
-from silva.models.gateway.dialects.responses.offered import Offered, chosen, offered
+from silva.models.gateway.dialects.responses.items import input_of, messages_of
+from silva.models.gateway.dialects.responses.offered import Native, Offered, chosen, offered
 from silva.models.model import Sampling
 from silva.tree import Json, Message, TextPart
 
@@ -92,14 +91,15 @@ _OURS = frozenset(
         "stream_options",
     }
 )
-"""Fields of this API that mean nothing to a model server: accepted, told as left out, and kept to be repeated at most.
-"""
+"""Fields of this API that mean nothing to a model server of another: accepted, and told there as left out."""
+
+_OWN = ("include", "max_tool_calls", "metadata", "reasoning", "store", "text", "tool_choice", "truncation", *_OURS)
+"""Fields that a backend of this API is told as they are."""
 
 _REPEATED = ("instructions", "metadata", "store", "truncation", "parallel_tool_calls", "previous_response_id")
 
 _KNOWN = frozenset(Body.__struct_fields__) | _OURS
 
-_decode_input = reader(Input)
 _decode_body = msgspec.json.Decoder(Body).decode
 _decode_any = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
@@ -117,7 +117,8 @@ def read(body: bytes) -> Asked:
     known = decoded(_decode_body, _encode(members), "")
     _refuse(known)
     images: Images = {}
-    messages = messages_of(decoded(_decode_input, written, "input"), images) if written is not None else ()
+    native: list[Native] = []
+    messages = messages_of(decoded(input_of, written, "input"), images, native) if written is not None else ()
     if known.instructions:
         messages = (Message(role="system", parts=(TextPart(text=known.instructions),)), *messages)
     previous = known.previous_response_id or ""
@@ -139,6 +140,9 @@ def read(body: bytes) -> Asked:
         echo["shell"] = True
     wants_logprobs = LOGPROBS in (known.include or ())
     extra = passed_on(members, members.keys() - _KNOWN)
+    if choice is not None:
+        members["tool_choice"] = choice
+    own = {name: plain(decoded(_decode_any, members[name], name), name) for name in _OWN if name in members}
     left_out = tuple(sorted(_OURS & members.keys()))
     return Asked(
         model=known.model,
@@ -163,6 +167,8 @@ def read(body: bytes) -> Asked:
         images=images,
         echo=echo,
         left_out=left_out,
+        own=own,
+        native=(*native, *given.native),
     )
 
 

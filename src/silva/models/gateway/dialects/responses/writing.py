@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 
+from silva.models.carried import merged
 from silva.models.gateway.dialects.chat.writing import sampled_ids
 from silva.models.gateway.dialects.dialect import Asked, Stamp
+from silva.models.gateway.dialects.responses.marks import RESPONSES
 from silva.models.gateway.dialects.responses.output import incomplete, output_of
 from silva.models.gateway.dialects.responses.reading import PREFIX
 from silva.models.model import Completion
@@ -30,6 +32,10 @@ def finished(asked: Asked, completion: Completion, stamp: Stamp, output: list[Js
     if asked.wants_ids:
         body["token_ids"] = sampled_ids(completion)
         body["prompt_token_ids"] = completion.prompt_ids
+    if completion.dialect == RESPONSES and completion.extra:
+        around = dict(completion.extra)
+        body["usage"] = merged(around.pop("usage", {}), body["usage"])
+        body |= around
     return body
 
 

@@ -1,0 +1,140 @@
+"""A streamed reply of the Responses API, put together.
+
+    output_text.delta, reasoning_…_text.delta ─▶ Delta (text, thinking)     output_item.done of reasoning ─▶ SignedDelta
+    response.completed, .incomplete ─▶ the whole response ─▶ Completion     response.failed, error ─▶ Reported
+
+Every event of an item goes along as it came in its Delta's extra, under `event`, so that a client of this API is told
+the same; but for those of calls, whose ids are the gateway's to keep apart: they come with the completion.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from silva.models.anthropic.marks import SignedDelta
+from silva.models.carried import Open, Reader
+from silva.models.endpoint import Endpoint
+from silva.models.forgiving import forgiven
+from silva.models.gateway.dialects.responses.items import CALLS
+from silva.models.gateway.dialects.responses.marks import RESPONSES
+from silva.models.gateway.responses.replies import Response, completion
+from silva.models.model import Delta
+from silva.models.stream import DONE
+from silva.models.wire import Reported, WireError
+from silva.tree import Json
+
+
+class _Item(msgspec.Struct):
+    type: str = ""
+    encrypted_content: str | None = None
+
+
+class _Event(Open):
+    type: str = ""
+    sequence_number: Any = None
+    output_index: int = 0
+    response: Response | None = None
+    item: msgspec.Raw = msgspec.Raw(b"")
+    delta: Any = None
+    text: Any = None
+    message: Any = None
+    code: Any = None
+    error: Any = None
+
+
+_decode: Reader[_Event] = Reader(_Event)
+_decode_item = msgspec.json.Decoder(_Item).decode
+_plain = msgspec.json.Decoder(dict[str, Any]).decode
+_encode = msgspec.json.Encoder().encode
+
+_THOUGHTS = ("response.reasoning_text.delta", "response.reasoning_summary_text.delta")
+_ENDS = ("response.completed", "response.incomplete", "response.failed")
+_CALLED = ("response.function_call_arguments.", "response.custom_tool_call_input.")
+
+
+class Assembly:
+    """The events of one streamed reply so far. `finished` and `ended` once the whole response came."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._items: dict[int, msgspec.Raw] = {}
+        self._response: Response | None = None
+        self._spoke: tuple[Any, ...] | None = None
+        self._aside: list[str] = []
+        self.last_event = b""
+        self.ended = False
+
+    @property
+    def finished(self) -> bool:
+        """Whether the reply is whole."""
+        return self._response is not None
+
+    def absorb(self, event: bytes) -> Delta | None:
+        """Take in one event and return what it adds to read, if anything.
+
+        Raises:
+            Reported: the server put an error into the stream.
+            msgspec.DecodeError: the event is not one of this API.
+        """
+        self.last_event = event
+        if event == DONE:
+            self.ended = True
+            return None
+        found, aside = forgiven(_decode, event)
+        self._aside += [name for name in aside if name not in self._aside]
+        if found.type == "error" or found.error is not None:
+            raise Reported(found.error or {"message": found.message, "code": found.code})
+        if found.type in _ENDS and found.response is not None:
+            self._response, self.ended = found.response, True
+            if found.type == "response.failed":
+                raise Reported(found.response.error or {"message": "the response failed", "code": "server_error"})
+            return None
+        if found.response is not None or found.type.startswith(_CALLED):
+            return None
+        return self._heard(found, event)
+
+    def finish(self, seconds: float, attempts: int, waited: float) -> Delta:
+        """The last delta: the tool calls and the whole completion.
+
+        Raises:
+            WireError: the response has an item that cannot be read.
+        """
+        response = self._response
+        if response is None:
+            raise WireError("the stream has no response")
+        if bytes(response.output) in (b"null", b"[]"):
+            response.output = msgspec.Raw(_encode([self._items[index] for index in sorted(self._items)]))
+        try:
+            whole = completion(self._endpoint, response, seconds, attempts, waited, tuple(self._aside))
+        except msgspec.DecodeError as fault:
+            raise WireError(f"the response cannot be read: {fault}") from fault
+        return Delta(tool_calls=whole.message.tool_calls, completion=whole)
+
+    def _heard(self, found: _Event, event: bytes) -> Delta | None:
+        written = _plain(event)
+        written.pop("sequence_number", None)
+        extra: Json = {"event": written}
+        if bytes(found.item):
+            item = _decode_item(found.item)
+            if found.type == "response.output_item.done":
+                self._items[found.output_index] = found.item
+            if item.type in CALLS:
+                return None
+            if found.type == "response.output_item.done" and item.type == "reasoning" and item.encrypted_content:
+                return SignedDelta(signature=item.encrypted_content, extra=extra, dialect=RESPONSES)
+        text = thinking = ""
+        if isinstance(found.delta, str):
+            if found.type in ("response.output_text.delta", "response.refusal.delta"):
+                text = self._text(written, found.delta)
+            elif found.type in _THOUGHTS:
+                thinking = found.delta
+        return Delta(text=text, thinking=thinking, extra=extra, dialect=RESPONSES)
+
+    def _text(self, written: Json, text: str) -> str:
+        # a Message joins its text parts by newlines, and the pieces must add up to it
+        part = (written.get("output_index"), written.get("content_index"))
+        glue = "\n" if self._spoke not in (None, part) else ""
+        self._spoke = part
+        return glue + text
