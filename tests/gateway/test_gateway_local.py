@@ -76,8 +76,8 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_folder_of_weights_is_started_and_rendered_as_its_own(tiny: Path) -> None:
     served = LocalBackends(provider="local", weights=tiny)
-    command = LocalProvider("policy", served)._command
-    assert command.arguments[-2:] == ("--weights", str(tiny)) and command.model == "tiny-1"
+    chosen = LocalProvider("policy", served).chosen
+    assert chosen.command[-2:] == ("--weights", str(tiny)) and chosen.model == "tiny-1"
     route = RouteState("policy", Route(backends=(served,)), Limits())
     assert route.renderer is not None
     ids = route.renderer.render((user("Name colour 3."),))

@@ -9,19 +9,21 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
 from silva.errors import MissingError, UnreachableError
 from silva.models import Client, Endpoint, Request
-from silva.models.gateway.config import Health, RayBackends, Route
-from silva.models.gateway.providers.ray_serve import RayProvider, find_dashboard
-from silva.models.gateway.providers.scaling import Scaling
+from silva.models.gateway.config import Health, Route
+from silva.models.gateway.providers import open_providers
 from silva.models.gateway.providers.worker import free_port
 from silva.models.gateway.routing import Refused, Router
 from silva.models.gateway.routing.health import HealthChecks
 from silva.models.retry import NO_RETRY
+from silva.ray import RayBackends, RayProvider
+from silva.ray.dashboard import find_dashboard
 from silva.tree import user
 
 sys.path.append(str(Path(__file__).parents[1] / "rollout"))
@@ -115,10 +117,28 @@ async def ask(router: Router) -> str:
         return reply.message.text
 
 
-def routed(address: str, scaling: Scaling | None = None) -> tuple[Router, RayProvider]:
-    chosen = RayBackends(provider="ray", application="policy", address=address)
-    health = Health(every=0.2, open_seconds=0.2)
-    return Router("policy", Route(backends=(chosen,), health=health)), RayProvider("policy", chosen, scaling)
+def routed(address: str, **scaling: Any) -> tuple[Router, RayProvider]:
+    chosen: Any = {"provider": "ray", "application": "policy", "address": address, **scaling}
+    route = Route(backends=(chosen,), health=Health(every=0.2, open_seconds=0.2))
+    (provider,) = open_providers("policy", route)
+    assert isinstance(provider, RayProvider)
+    return Router("policy", route), provider
+
+
+def test_a_package_brings_its_backends_by_an_entry_point_and_says_what_is_wrong_with_them() -> None:
+    route = Route.model_validate({"backends": [{"provider": "ray", "application": "policy", "most": 3}]})
+    assert route.backends == (RayBackends(provider="ray", application="policy", most=3),)
+    assert route.model_dump()["backends"][0]["application"] == "policy"
+    assert Route.model_validate(route.model_dump()) == route
+    with pytest.raises(ValueError, match="application: Field required"):
+        Route.model_validate({"backends": [{"provider": "ray"}]})
+    with pytest.raises(ValueError, match="there is no provider 'rey', only local, process, ray, static"):
+        Route.model_validate({"backends": [{"provider": "rey"}]})
+
+
+def test_the_gateway_does_not_import_what_nobody_named() -> None:
+    code = "import sys, silva.models.gateway.serve; sys.exit('silva.ray' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 @pytest.mark.slow
@@ -136,7 +156,7 @@ async def test_an_application_is_found_served_scaled_and_missed_when_it_goes(
     monkeypatch.setenv("RAY_AUTH_MODE", "token")
     monkeypatch.setenv("RAY_AUTH_TOKEN", TOKEN)
     assert await asyncio.to_thread(find_dashboard, address) == dashboard
-    router, provider = routed(dashboard, Scaling(1, 3, 2, 1.0))
+    router, provider = routed(dashboard, least=1, most=3, target=2, idle=1.0)
     await provider.start(router.fleet)
     try:
         with pytest.raises(Refused, match="Ray Serve has no application 'policy'"):

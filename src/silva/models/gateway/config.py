@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    SerializeAsAny,
+    Tag,
+    ValidationError,
+    model_validator,
+)
 
 from silva.models.endpoint import CACHE_WRITE
 from silva.tree import Usage
@@ -112,32 +123,46 @@ class LocalBackends(Section):
     engine_python: str = ""
 
 
-class RayBackends(Section):
-    """A Ray Serve application that serves `kind`. `address` as `ray.init` takes it (needs the extra `ray`), or the url
-    of the dashboard. Where `most` is given the application's replicas follow the load between `least` and `most` (it
-    must allow its external scaler); else Serve scales by its own rules."""
+class PackageBackends(Section):
+    """Backends that an installed package brings: a subclass with fields of its own, named by an entry point of the
+    group `silva.backends` under the `provider` it answers to. Silva's own is Ray Serve's (`silva.ray`)."""
 
-    provider: Literal["ray"]
-    application: str
-    address: str = "auto"
+    provider: str
     kind: Literal["chat", "vllm", "sglang", "silva"] = "chat"
     model: str = ""
-    route: str = "/v1"
-    least: int = Field(default=1, ge=0)
-    most: int | None = Field(default=None, ge=1)
-    target: int = Field(default=8, ge=1)
-    idle: float = Field(default=60.0, gt=0)
+
+    def provided(self, name: str) -> Any:
+        """What brings them (a `silva.models.gateway.providers.Provider`), called after `name`."""
+        raise NotImplementedError
+
+
+def _of_package(value: Any) -> Any:
+    if not isinstance(value, dict):
+        return value
+    points = {point.name: point for point in metadata.entry_points(group="silva.backends")}
+    point = points.get(value["provider"])
+    if point is None:
+        known = ", ".join(sorted(["static", "process", "local", *points]))
+        raise ValueError(f"there is no provider {value['provider']!r}, only {known}")
+    try:
+        return point.load().model_validate(value)
+    except ImportError as fault:
+        raise ValueError(f"provider {point.name} ({point.value}) cannot be imported: {fault}") from fault
+    except ValidationError as fault:
+        first = fault.errors(include_url=False, include_input=False)[0]
+        raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from fault
 
 
 def _provider(value: Any) -> str:
-    return str(value.get("provider", "static")) if isinstance(value, dict) else value.provider
+    name = str(value.get("provider", "static")) if isinstance(value, dict) else value.provider
+    return name if name in ("static", "process", "local") else "package"
 
 
 AnyBackend = Annotated[
     Annotated[StaticBackend, Tag("static")]
     | Annotated[ProcessBackends, Tag("process")]
     | Annotated[LocalBackends, Tag("local")]
-    | Annotated[RayBackends, Tag("ray")],
+    | Annotated[SerializeAsAny[PackageBackends], BeforeValidator(_of_package), Tag("package")],
     Discriminator(_provider),
 ]
 

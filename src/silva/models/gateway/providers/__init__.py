@@ -1,12 +1,12 @@
 """Providers: where a route's backends come from, and how their number follows the load.
 
 StaticProvider   they are there          ProcessProvider   local processes, started and stopped by load
-RayProvider      a Ray Serve application LocalProvider     the bundled model, as such processes
+PackageBackends  what a package brings   LocalProvider     the bundled model, as such processes
 """
 
 from __future__ import annotations
 
-from silva.models.gateway.config import LocalBackends, ProcessBackends, RayBackends, Route, StaticBackend
+from silva.models.gateway.config import LocalBackends, PackageBackends, ProcessBackends, Route, StaticBackend
 from silva.models.gateway.providers.provider import Provider
 
 __all__ = ["Provider", "open_providers"]
@@ -24,7 +24,6 @@ def open_providers(name: str, route: Route) -> list[Provider]:
     """
     from silva.models.gateway.providers.local import LocalProvider
     from silva.models.gateway.providers.process import ProcessProvider
-    from silva.models.gateway.providers.scaling import Scaling
     from silva.models.gateway.providers.static import StaticProvider
 
     static = [one for one in route.backends if isinstance(one, StaticBackend)]
@@ -32,12 +31,9 @@ def open_providers(name: str, route: Route) -> list[Provider]:
     for index, one in enumerate(route.backends):
         called = name if len(route.backends) == 1 else f"{name}.{index}"
         if isinstance(one, ProcessBackends):
-            found.append(ProcessProvider.configured(called, one))
+            found.append(ProcessProvider(called, one))
         elif isinstance(one, LocalBackends):
             found.append(LocalProvider(called, one))
-        elif isinstance(one, RayBackends):
-            from silva.models.gateway.providers.ray_serve import RayProvider  # the extra `ray`'s
-
-            scaling = None if one.most is None else Scaling(one.least, one.most, one.target, one.idle)
-            found.append(RayProvider(called, one, scaling))
+        elif isinstance(one, PackageBackends):
+            found.append(one.provided(called))
     return found

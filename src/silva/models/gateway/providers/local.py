@@ -9,10 +9,8 @@ import sys
 from pathlib import Path
 
 from silva.models.bundled import packed_weights, require
-from silva.models.gateway.config import LocalBackends
+from silva.models.gateway.config import LocalBackends, ProcessBackends
 from silva.models.gateway.providers.process import ProcessProvider
-from silva.models.gateway.providers.scaling import Scaling
-from silva.models.gateway.providers.worker import Command
 from silva.models.gateway.routing.fleet import Fleet
 from silva.models.local import MODEL
 from silva.models.local.checkpoint import read_architecture, weight_files
@@ -38,30 +36,8 @@ class LocalProvider(ProcessProvider):
     """
 
     def __init__(self, name: str, chosen: LocalBackends) -> None:
-        arguments = [sys.executable, "-m", "silva", "models", "serve", "local", "--port", "{port}"]
-        arguments += ["--token-env", TOKEN_ENV]
-        if chosen.threads is not None:
-            arguments += ["--threads", str(chosen.threads)]
-        if chosen.weights is not None:
-            arguments += ["--weights", str(chosen.weights)]
-        if chosen.adapters is not None:
-            arguments += ["--adapters", str(chosen.adapters)]
-        if chosen.engine != "torch":
-            arguments += ["--engine", chosen.engine]
-            if chosen.engine_python:
-                arguments += ["--engine-python", chosen.engine_python]
-        source = str(Path(__file__).resolve().parents[4])  # a checkout that is not installed must still find itself
-        command = Command(
-            arguments=tuple(arguments),
-            kind="silva" if chosen.engine == "torch" else "vllm",
-            model=MODEL if chosen.weights is None else served_name(chosen.weights),
-            health="/healthz" if chosen.engine == "torch" else "/health",
-            token_env=TOKEN_ENV,
-            start_seconds=START_SECONDS if chosen.engine == "torch" else VLLM_START_SECONDS,
-            variables={"PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))},
-        )
-        super().__init__(name, command, Scaling(chosen.least, chosen.most, chosen.target, chosen.idle))
-        self._chosen = chosen
+        super().__init__(name, _served(chosen))
+        self._local = chosen
 
     async def start(self, fleet: Fleet) -> None:
         """Begin.
@@ -70,8 +46,34 @@ class LocalProvider(ProcessProvider):
             MissingError: a package the model needs is not installed.
             UsageError: the folder holds no model that can be served.
         """
-        await asyncio.to_thread(_require, self._chosen)
+        await asyncio.to_thread(_require, self._local)
         await super().start(fleet)
+
+
+def _served(chosen: LocalBackends) -> ProcessBackends:
+    """The processes that serve what was chosen."""
+    options = {
+        "--threads": chosen.threads,
+        "--weights": chosen.weights,
+        "--adapters": chosen.adapters,
+        "--engine": None if chosen.engine == "torch" else chosen.engine,
+        "--engine-python": chosen.engine_python or None,
+    }
+    command = [sys.executable, "-m", "silva", "models", "serve", "local", "--port", "{port}", "--token-env", TOKEN_ENV]
+    command += [str(word) for option in options.items() if option[1] is not None for word in option]
+    source = str(Path(__file__).resolve().parents[4])  # a checkout that is not installed must still find itself
+    own = chosen.engine == "torch"
+    return ProcessBackends(
+        provider="process",
+        command=tuple(command),
+        kind="silva" if own else "vllm",
+        model=MODEL if chosen.weights is None else served_name(chosen.weights),
+        health="/healthz" if own else "/health",
+        token_env=TOKEN_ENV,
+        start_seconds=START_SECONDS if own else VLLM_START_SECONDS,
+        variables={"PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))},
+        **chosen.model_dump(include={"least", "most", "target", "idle"}),
+    )
 
 
 def _require(chosen: LocalBackends) -> None:

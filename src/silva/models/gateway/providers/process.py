@@ -16,7 +16,7 @@ import aiohttp
 
 from silva.models.gateway.config import ProcessBackends
 from silva.models.gateway.providers.scaling import Restarts, Scaling
-from silva.models.gateway.providers.worker import Command, Failed, Worker
+from silva.models.gateway.providers.worker import Failed, Worker
 from silva.models.gateway.routing.backend import Backend
 from silva.models.gateway.routing.fleet import Fleet
 
@@ -31,59 +31,41 @@ class ProcessProvider:
 
     Args:
         name: what its backends are called, before their numbers.
-        command: how to start one.
-        scaling: how many there should be.
+        chosen: how to start one, and how many there should be.
     """
 
-    def __init__(self, name: str, command: Command, scaling: Scaling) -> None:
+    def __init__(self, name: str, chosen: ProcessBackends) -> None:
         self.name = name
-        self._command = command
-        self._scaling = scaling
+        self.chosen = chosen
+        self._scaling = Scaling(chosen.least, chosen.most, chosen.target, chosen.idle)
         self._restarts = Restarts()
         self._fleet: Fleet | None = None
         self._http: aiohttp.ClientSession | None = None
         self._control: asyncio.Task[None] | None = None
         self._lives: dict[asyncio.Task[None], Worker] = {}
-        self._serving: dict[str, Worker] = {}
-        self._leaving: set[str] = set()
-        self._stopping: set[asyncio.Task[None] | None] = set()
         self._wake = asyncio.Event()
         self._number = 0
         self._trouble = ""
-
-    @classmethod
-    def configured(cls, name: str, chosen: ProcessBackends) -> ProcessProvider:
-        """One as the configuration says."""
-        command = Command(
-            arguments=chosen.command,
-            kind=chosen.kind,
-            model=chosen.model,
-            health=chosen.health,
-            token_env=chosen.token_env,
-            start_seconds=chosen.start_seconds,
-            variables=dict(chosen.variables),
-        )
-        return cls(name, command, Scaling(chosen.least, chosen.most, chosen.target, chosen.idle))
 
     async def start(self, fleet: Fleet) -> None:
         """Begin; the first processes come up in the background."""
         self._fleet = fleet
         self._http = aiohttp.ClientSession()
-        fleet.watch(self.demand)
+        fleet.watch(self._demand)
         self._control = asyncio.create_task(self._run(), name=f"silva-processes {self.name}")
         self._control.add_done_callback(_tell)
 
     async def stop(self) -> None:
         """Stop every process; returns when they are gone."""
         if self._fleet is not None:
-            self._fleet.unwatch(self.demand)
+            self._fleet.unwatch(self._demand)
             self._fleet.expect(self.name, 0)
         if self._control is not None:
             self._control.cancel()
             await asyncio.gather(self._control, return_exceptions=True)
-        lives = [*self._lives]
-        for life in lives:
-            if life not in self._stopping:  # those are on their way, and must not be cut short
+        lives = dict(self._lives)
+        for life, worker in lives.items():
+            if not worker.stopping:  # those are on their way, and must not be cut short
                 life.cancel()
         await asyncio.gather(*lives, return_exceptions=True)
         if self._http is not None:
@@ -91,9 +73,9 @@ class ProcessProvider:
 
     def backends(self) -> tuple[Backend, ...]:
         """Those that serve now."""
-        return tuple(worker.backend for worker in self._serving.values())
+        return tuple(worker.backend for worker in self._lives.values() if worker.serves)
 
-    def demand(self, waiting: int, in_flight: int, now: float) -> None:
+    def _demand(self, waiting: int, in_flight: int, now: float) -> None:
         """A request found no place."""
         if self._fleet is None:
             return
@@ -105,16 +87,16 @@ class ProcessProvider:
         """How many more processes there should be; negative where there are too many."""
         assert self._fleet is not None
         load = waiting
-        for worker in self._serving.values():
+        for worker in self._lives.values():
             state = self._fleet.get(worker.backend.name)
             load += state.outstanding if state is not None else 0
-        return self._scaling.wanted(load, now) - (len(self._lives) - len(self._leaving))
+        return self._scaling.wanted(load, now) - sum(not worker.leaving for worker in self._lives.values())
 
     def _expect(self, waiting: int | None = None) -> None:
         """Tell the fleet how many are coming: those that start, and those that will be started."""
         assert self._fleet is not None
         now = self._fleet.now()
-        coming = len(self._lives) - len(self._serving)
+        coming = sum(not worker.serves for worker in self._lives.values())
         can_start = self._restarts.hopeful or self._restarts.may_start(now)
         if can_start:
             coming += max(0, self._missing(self._fleet.waiting if waiting is None else waiting, now))
@@ -144,7 +126,7 @@ class ProcessProvider:
 
     def _begin(self) -> None:
         self._number += 1
-        worker = Worker(f"{self.name}-{self._number}", self._command)
+        worker = Worker(f"{self.name}-{self._number}", self.chosen)
         task = asyncio.create_task(self._live(worker), name=f"silva-process {worker.backend.name}")
         self._lives[task] = worker
         task.add_done_callback(self._died)
@@ -152,18 +134,18 @@ class ProcessProvider:
     def _retire(self) -> None:
         """Have the emptiest process end its requests and stop; one that still starts goes first."""
         assert self._fleet is not None
-        staying = [(task, worker) for task, worker in self._lives.items() if worker.backend.name not in self._leaving]
-        if not staying:
-            return
 
         def load(entry: tuple[asyncio.Task[None], Worker]) -> int:
             assert self._fleet is not None
             state = self._fleet.get(entry[1].backend.name)
             return -1 if state is None else state.outstanding
 
+        staying = [entry for entry in self._lives.items() if not entry[1].leaving]
+        if not staying:
+            return
         task, worker = min(staying, key=load)
-        self._leaving.add(worker.backend.name)
-        if worker.backend.name in self._serving:
+        worker.leaving = True
+        if worker.serves:
             draining = asyncio.create_task(self._drain(worker, task))
             task.add_done_callback(lambda _: draining.cancel())
         else:
@@ -177,15 +159,14 @@ class ProcessProvider:
     async def _live(self, worker: Worker) -> None:
         """The life of one process, until it ends, crashes or is cancelled."""
         assert self._fleet is not None and self._http is not None
-        name, task = worker.backend.name, asyncio.current_task()
         came: float | None = None
         try:
             await worker.start(self._http)
             self._trouble, came = "", self._fleet.now()
-            self._serving[name] = worker
+            worker.serves = True
             self._fleet.add(worker.backend)
             self._expect()
-            log.info("%s serves", name)
+            log.info("%s serves", worker.backend.name)
             await worker.ended()
             raise Failed(await worker.last_words())
         except Failed as fault:
@@ -194,15 +175,12 @@ class ProcessProvider:
             self._restarts.crashed(0.0 if came is None else now - came, now)
             log.warning("%s", fault)
         finally:
-            self._serving.pop(name, None)
-            self._fleet.remove(name)
-            self._stopping.add(task)
+            worker.serves, worker.stopping = False, True
+            self._fleet.remove(worker.backend.name)
             await worker.stop()
 
     def _died(self, task: asyncio.Task[None]) -> None:
-        worker = self._lives.pop(task)
-        self._stopping.discard(task)
-        self._leaving.discard(worker.backend.name)
+        del self._lives[task]
         self._expect()
         self._wake.set()
         _tell(task)

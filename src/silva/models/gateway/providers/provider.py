@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from silva.models.gateway.routing.backend import Backend
 from silva.models.gateway.routing.fleet import Fleet
 
 
@@ -21,12 +20,4 @@ class Provider(Protocol):
 
     async def stop(self) -> None:
         """Take all of them away, and stop what it started."""
-        ...
-
-    def backends(self) -> tuple[Backend, ...]:
-        """Those that are there now."""
-        ...
-
-    def demand(self, waiting: int, in_flight: int, now: float) -> None:
-        """So many requests wait, so many are in flight on the route: do something about it soon. Must not block."""
         ...

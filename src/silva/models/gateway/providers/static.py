@@ -22,39 +22,19 @@ class StaticProvider:
 
     def __init__(self, configured: Iterable[StaticBackend]) -> None:
         self._backends: dict[str, Backend] = {}
-        self._fleet: Fleet | None = None
         for one in configured:
             endpoint = Endpoint(url=one.url, model=one.model, api_key_env=one.api_key_env).checked()
             name, count = endpoint.shown, 1
             while name in self._backends:
                 count += 1
                 name = f"{endpoint.shown} ({count})"
-            self._backends[name] = Backend(
-                name=name,
-                url=endpoint.url,
-                kind=one.kind,
-                model=one.model,
-                api_key_env=one.api_key_env,
-                headers=one.headers,
-                ids=one.ids,
-                max_tokens_field=one.max_tokens_field,
-            )
+            said = one.model_dump(exclude={"provider", "url"})
+            self._backends[name] = Backend(name=name, url=endpoint.url, **said)
 
     async def start(self, fleet: Fleet) -> None:
         """Tell the fleet of them."""
-        self._fleet = fleet
         for backend in self._backends.values():
             fleet.add(backend)
 
     async def stop(self) -> None:
-        """Take them away."""
-        if self._fleet is not None:
-            for name in self._backends:
-                self._fleet.remove(name)
-
-    def backends(self) -> tuple[Backend, ...]:
-        """All of them."""
-        return tuple(self._backends.values())
-
-    def demand(self, waiting: int, in_flight: int, now: float) -> None:
-        """Nothing can be done: there are as many as there are."""
+        """They are not ours to stop; nobody is given one any more once the router is closed."""

@@ -12,15 +12,15 @@ import secrets
 import socket
 import sys
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import aiohttp
 
+from silva.models.gateway.config import ProcessBackends
 from silva.models.gateway.providers import warden
-from silva.models.gateway.routing.backend import Backend, Kind
+from silva.models.gateway.routing.backend import Backend
 from silva.models.gateway.routing.health import check
-from silva.tree import Record
 
 log = logging.getLogger("silva.gateway.process")
 
@@ -28,18 +28,6 @@ LAST_LINES = 20
 LONGEST_LINE = 65536
 GRACE = 10.0
 """Seconds between asking a server to stop and making it."""
-
-
-class Command(Record, frozen=True, kw_only=True):
-    """How to start a server: the fields are those of `ProcessBackends`."""
-
-    arguments: tuple[str, ...]
-    kind: Kind = "chat"
-    model: str = ""
-    health: str = "/health"
-    token_env: str = "SILVA_CHILD_TOKEN"
-    start_seconds: float = 300.0
-    variables: dict[str, str]
 
 
 class Failed(Exception):
@@ -51,29 +39,26 @@ class Worker:
 
     Args:
         name: its backend's.
-        command: how to start it.
+        chosen: how to start it.
     """
 
-    def __init__(self, name: str, command: Command) -> None:
-        self._command = command
+    def __init__(self, name: str, chosen: ProcessBackends) -> None:
+        self.serves = self.leaving = self.stopping = False
+        """How far its life is, for whoever leads it."""
+        self._chosen = chosen
         port = free_port()
         self.backend = Backend(
             name=name,
             url=f"http://127.0.0.1:{port}/v1",
-            kind=command.kind,
-            model=command.model,
+            kind=chosen.kind,
+            model=chosen.model,
             token=secrets.token_urlsafe(24),
-            health=command.health,
+            health=chosen.health,
         )
-        self._arguments = [argument.replace("{port}", str(port)) for argument in command.arguments]
+        self._arguments = [argument.replace("{port}", str(port)) for argument in chosen.command]
         self._process: asyncio.subprocess.Process | None = None
         self._reader: asyncio.Task[None] | None = None
         self._lines: deque[str] = deque(maxlen=LAST_LINES)
-
-    @property
-    def pid(self) -> int:
-        """The warden's process id; 0 before the start."""
-        return 0 if self._process is None else self._process.pid
 
     async def start(self, http: aiohttp.ClientSession) -> None:
         """Start the server and wait until it is well.
@@ -81,13 +66,9 @@ class Worker:
         Raises:
             Failed: it ended, or did not come up in time.
         """
-        environment: Mapping[str, str] = {
-            **os.environ,
-            **self._command.variables,
-            self._command.token_env: self.backend.token,
-        }
+        environment = {**os.environ, **self._chosen.variables, self._chosen.token_env: self.backend.token}
         try:
-            async with asyncio.timeout(self._command.start_seconds):
+            async with asyncio.timeout(self._chosen.start_seconds):
                 self._process = await asyncio.create_subprocess_exec(
                     *_warden(self._arguments),
                     stdin=asyncio.subprocess.PIPE,
@@ -104,7 +85,7 @@ class Worker:
                     await asyncio.sleep(pause)
                     pause = min(pause * 1.5, 1.0)
         except TimeoutError:
-            told = f"{self.backend.name} was not well within {self._command.start_seconds:g} s"
+            told = f"{self.backend.name} was not well within {self._chosen.start_seconds:g} s"
             raise Failed(told + self._quoted()) from None
 
     async def ended(self) -> None:
