@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import requests
 
+from silva.models.gateway.allowance import Allowance
 from silva.models.gateway.dialects.dialect import Asked
-from silva.models.gateway.reserve import FIRST_REPLY, PICTURE, Reserve, Stake, stake_of
 from silva.models.gateway.rollout import Rollout
+from silva.models.gateway.stake import FIRST_REPLY, PICTURE, Stake, stake_of
 from silva.models.model import Sampling
 from silva.tree import Usage
 
@@ -180,16 +181,14 @@ def test_what_a_request_may_cost() -> None:
 
 
 async def test_sums_of_fractions_leave_nothing_behind() -> None:
-    reserve = Reserve(1.0, None)
+    allowance = Allowance(usd=1.0)
     stakes = [Stake(usd=0.1 * each) for each in (1, 2, 3, 0.7)]
+    assert all(allowance.enter(stake) for stake in stakes)
+    assert not allowance.enter(Stake(usd=0.5))
     for stake in stakes:
-        assert reserve.fits(stake, Usage())
-        reserve.take(stake)
-    assert not reserve.fits(Stake(usd=0.5), Usage())
-    for stake in stakes:
-        reserve.give_back(stake)
-    reserve.take(Stake(usd=0.5))
-    assert reserve.fits(Stake(usd=0.5), Usage()) and not reserve.fits(Stake(usd=0.51), Usage())
+        allowance.leave(stake)
+    assert allowance.enter(Stake(usd=0.5))
+    assert not allowance.enter(Stake(usd=0.51)) and allowance.enter(Stake(usd=0.5))
 
 
 def until_settled(gateway: Any) -> dict[str, Any]:

@@ -106,7 +106,7 @@ def test_a_client_that_hangs_up_has_taken_its_turn(scripted: Any, serve: Any) ->
     while account.in_flight:
         time.sleep(0.02)
     refused = gateway.chat(token, ASKED)
-    assert refused.status_code == 402 and "taken its 2 turns" in refused.json()["error"]["message"]
+    assert refused.status_code == 402 and "used 2 of 2 turns" in refused.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("bounds", [{"most_turns": 1}, {"most_tokens": 1}])

@@ -14,7 +14,6 @@ import asyncio
 import logging
 import math
 import secrets
-import time
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
@@ -141,7 +140,7 @@ class GatewayApp:
         account: RunAccount | None = None
         try:
             account, rollout = await self.gateway.admitted(where.run, where.rollout, token_of(exchange))
-            account.is_open(time.time())
+            account.is_open()
             rollout = rollout or exchange.header(SESSION) or DEFAULT_ROLLOUT
             method = exchange.scope["method"]
             if tail in SPOKEN or tail == "messages/count_tokens":

@@ -254,7 +254,7 @@ class Gateway:
             raise Problem("forbidden", f"there is no rollout {name[:100]!r} at work in run {account.id}")
         at_work = key in self.conversations or key in self._rollouts
         if not at_work and (roster is None or unannounced(*key).trajectory_id not in roster.trajectories):
-            account.takes(time.time())
+            account.takes()
         return await self.session(account, name)
 
     async def end_rollout(

@@ -18,10 +18,10 @@ from typing import Any
 import msgspec
 
 import silva
+from silva.models.gateway.allowance import Allowance, Refusal, demand
 from silva.models.gateway.attempts import Owed
 from silva.models.gateway.config import Budget, Runs
 from silva.models.gateway.problem import Problem
-from silva.models.gateway.reserve import NO_STAKE, Refusal, Reserve, Stake
 from silva.models.gateway.roster import NAME, PREFIX, Roster, new_token, token_digest
 from silva.tree import NO_USAGE, Json, Lineage, Record, Run, Usage
 
@@ -43,30 +43,29 @@ class RunTerms(Record, frozen=True, kw_only=True):
         return Budget(usd=self.usd, tokens=self.tokens, requests=self.requests)
 
 
-class RunAccount:
-    """One open run: its terms and what it has spent. `requests` counts answered ones, `abandoned` those whose client
-    left while a model was at them, `refused` the others. `lost_turns`: how many answered ones of each rollout were not
-    kept; it outlives the rollouts' sessions, which are let go of when the lake is opened again. `broken_off`: what of
-    `spent` is an estimate, for calls that came to no end. `roster`: its rollouts; None once the run is closed,
-    when they stand in the lake alone. `owed`: answers that did not get across. `large` is held while one of its large
-    requests is read. `bounded`: what a request costs can reach a bound, so that each that enters needs a stake."""
+class RunAccount(Allowance):
+    """One open run: its terms and what it has spent. `refused` counts the requests it let nobody in for.
+    `lost_turns`: how many answered ones of each rollout were not kept; it outlives the rollouts' sessions, which are
+    let go of when the lake is opened again. `broken_off`: what of `spent` is an estimate, for calls that came to no
+    end. `roster`: its rollouts; None once the run is closed, when they stand in the lake alone. `owed`: answers that
+    did not get across. `large` is held while one of its large requests is read."""
+
+    counted = "requests"
 
     def __init__(self, run: Run, terms: RunTerms, spent: Usage = NO_USAGE, requests: int = 0) -> None:
+        super().__init__(terms.requests, terms.tokens, terms.usd)
+        self.whose = f"run {run.id}"
         self.run = run
         self.terms = terms
         self.spent = spent
         self.requests = requests
         self.broken_off = NO_USAGE
-        self.abandoned = 0
         self.refused = 0
         self.lost_turns: Counter[str] = Counter()
-        self.in_flight = 0
         self.token = b""
         self.large = asyncio.Lock()
         self.roster: Roster | None = Roster()
         self.owed = Owed()
-        self.bounded = terms.usd is not None or terms.tokens is not None
-        self._reserve = Reserve(terms.usd, terms.tokens)
 
     @property
     def lost(self) -> int:
@@ -77,11 +76,6 @@ class RunAccount:
     def id(self) -> str:
         """The run's name."""
         return self.run.id
-
-    @property
-    def waiting(self) -> int:
-        """How many requests wait for others to be settled."""
-        return len(self._reserve)
 
     @property
     def mean_reply(self) -> float | None:
@@ -101,75 +95,30 @@ class RunAccount:
             return ""
         return None if self.roster is None else self.roster.whose(given)
 
-    def enter(self, now: float, stake: Stake = NO_STAKE) -> bool:
-        """Let one request in that may cost as much as `stake`; False: not yet, it has to `wait`.
-
-        Raises:
-            Problem: the run has expired or is closed, or its budget is spent. What is in flight counts against the
-                number of requests, so that a bound of ten is never passed by an eleventh.
-        """
-        refusal = self._refusal(now)
-        if refusal is not None:
-            raise Problem(*refusal)
-        if self.bounded and (len(self._reserve) or not self._reserve.fits(stake, self.spent)):
-            return False
-        self._reserve.take(stake)
-        self.in_flight += 1
-        return True
-
-    async def wait(self, stake: Stake, seconds: float) -> None:
-        """Let a request in once enough of those in flight are settled, in the order they came.
-
-        Raises:
-            Problem: as `enter`, or that took longer than `seconds`.
-        """
-        try:
-            refusal = await self._reserve.wait(stake, seconds)
-        except BaseException as fault:
-            self._look()  # it may have stood in the way of others
-            if not isinstance(fault, TimeoutError):
-                raise
-            what = f"what is left of the budget of run {self.id} is set aside for {self._reserve.in_flight} requests"
-            raise Problem("timeout", f"{what} in flight, which took longer than {seconds:g} seconds") from fault
-        if refusal is not None:
-            raise Problem(*refusal)
-        self.in_flight += 1
-
-    def is_open(self, now: float) -> None:
+    def is_open(self) -> None:
         """Return where the run answers.
 
         Raises:
             Problem: it has expired or is closed.
         """
-        refusal = self._over(now)
-        if refusal is not None:
-            raise Problem(*refusal)
+        demand(self._over())
 
-    def takes(self, now: float) -> None:
+    def takes(self) -> None:
         """Return where a request could come in, or wait to.
 
         Raises:
             Problem: as `enter`.
         """
-        refusal = self._refusal(now)
-        if refusal is not None:
-            raise Problem(*refusal)
+        demand(self.refusal())
 
     def is_closed(self) -> Problem:
         """What a request is told once the run is closed."""
         return Problem(*_closed(self.id))
 
-    def charge(self, usage: Usage, stake: Stake = NO_STAKE) -> None:
-        """Book an answered request, in place of what was set aside for it."""
-        self.spent = self.spent + usage
-        self.requests += 1
-        self._settled(stake)
-
     def charge_broken_off(self, usage: Usage, abandoned: bool) -> None:
-        """Book a call that a model was at work on and that came to no end. `abandoned`: because its client left."""
-        self.spent = self.spent + usage
+        """See `Allowance`."""
+        super().charge_broken_off(usage, abandoned)
         self.broken_off = self.broken_off + usage
-        self.abandoned += abandoned
 
     def go_on(self, known: RunAccount) -> None:
         """Take over all but the terms from the account that the run had before it was opened again."""
@@ -177,18 +126,11 @@ class RunAccount:
         self.abandoned, self.refused, self.lost_turns = known.abandoned, known.refused, known.lost_turns
         self.roster, self.owed = known.roster, known.owed
 
-    def restore(self, summary: Json) -> None:
+    def recall(self, summary: Json) -> None:
         """Take over what no turn tells of, from the summary of an earlier account of this run."""
         self.broken_off = msgspec.convert(summary.get("broken_off", {}), Usage)
         self.spent = self.spent + self.broken_off
         self.abandoned = int(summary.get("abandoned", 0))
-
-    def leave(self, stake: Stake | None) -> None:
-        """The request that entered is done, one way or the other. `stake`: what was set aside and is free again; None
-        where it was charged."""
-        self.in_flight -= 1
-        if stake is not None:
-            self._settled(stake)
 
     def summary(self) -> Json:
         """What it has done, for its record and the admin routes."""
@@ -212,39 +154,20 @@ class RunAccount:
         """The run's last record."""
         return msgspec.structs.replace(self.run, status=status, finished=time.time(), summary=self.summary())
 
-    def _settled(self, stake: Stake) -> None:
-        self._reserve.give_back(stake)
-        if len(self._reserve):
-            self._look()
-
-    def _look(self) -> None:
-        self._reserve.look(self.spent, lambda: self._refusal(time.time()))
-
-    def _refusal(self, now: float) -> Refusal | None:
+    def refusal(self) -> Refusal | None:
         """Why nobody comes in now, or None where somebody may."""
-        over = self._over(now)
-        if over is not None:
-            return over
-        terms = self.terms
-        used = self.spent.prompt_tokens + self.spent.completion_tokens
-        if terms.usd is not None and self.spent.usd >= terms.usd:
-            return self._overdrawn(f"{self.spent.usd:.4f} of {terms.usd:g} US dollars")
-        if terms.tokens is not None and used >= terms.tokens:
-            return self._overdrawn(f"{used} of {terms.tokens} tokens")
-        taken = self.requests + self.abandoned
-        if terms.requests is not None and taken + self._reserve.in_flight >= terms.requests:
-            return self._overdrawn(f"{taken} of {terms.requests} requests")
-        return None
+        return self._over() or super().refusal()
 
-    def _over(self, now: float) -> Refusal | None:
+    def overdrawn(self, what: str) -> Refusal:
+        """See `Allowance`."""
+        return "budget", f"the budget of {self.whose} is spent: {what}; raise it or open another run"
+
+    def _over(self) -> Refusal | None:
         if self.run.finished:
             return _closed(self.id)
-        if now >= self.terms.expires:
+        if time.time() >= self.terms.expires:
             return "auth", f"run {self.id} has expired: open it again, or another"
         return None
-
-    def _overdrawn(self, what: str) -> Refusal:
-        return "budget", f"the budget of run {self.id} is spent: {what}; raise it or open another run"
 
 
 def _closed(run: str) -> Refusal:
@@ -300,7 +223,7 @@ def known_run(run: Run, spent: Usage, requests: int) -> RunAccount | None:
         return None
     try:
         account = RunAccount(run, msgspec.convert(given, RunTerms), spent, requests)
-        account.restore(run.summary)
+        account.recall(run.summary)
     except msgspec.ValidationError:
         return None
     return account

@@ -19,18 +19,19 @@ import msgspec
 from silva.errors import StoreError
 from silva.models.call_ids import renamed
 from silva.models.errors import ModelError
+from silva.models.gateway.allowance import Allowance
 from silva.models.gateway.dialects.dialect import Asked
 from silva.models.gateway.keeper import Keeper
 from silva.models.gateway.keys import Key
 from silva.models.gateway.place import Place
 from silva.models.gateway.problem import Problem, of_model
 from silva.models.gateway.relay import Emit, Relay
-from silva.models.gateway.reserve import NO_STAKE, Stake, broken_off, stake_of, used
 from silva.models.gateway.routes import RouteState
 from silva.models.gateway.routing.lease import Lease
 from silva.models.gateway.routing.refused import Refused
 from silva.models.gateway.runs import RunAccount
 from silva.models.gateway.session import Session
+from silva.models.gateway.stake import NO_STAKE, Stake, broken_off, stake_of, used
 from silva.models.gateway.upstream import Upstream
 from silva.models.model import Completion, Request
 from silva.redact import redact
@@ -78,8 +79,7 @@ class Turn:
         self._size = 0
         self._relay = Relay(None, None)
         self._estimated = False
-        self._within = False
-        self._entered = False
+        self._within: list[Allowance] = []
         self._stake: Stake | None = NO_STAKE
         self._rest: Callable[[], None] | None = None
 
@@ -101,24 +101,16 @@ class Turn:
                 what = f"run {account.id} may spend {account.terms.usd:g} US dollars, and model {self.route.name} has"
                 raise Problem("forbidden", f"{what} no price (models.{self.route.name}.price; 0 for a free one)")
             self._stake = stake = stake_of(self.asked, size, self._before(), account.mean_reply, self.route.usd)
-        if not session.allowance.enter(stake):
-            await session.allowance.wait(stake, seconds)
-            self.waited = time.perf_counter() - self.began
-        self._within = True
-        if not account.enter(time.time(), stake):
-            await account.wait(stake, seconds - self.waited)
-            self.waited = time.perf_counter() - self.began
-        self._entered = True
+        for allowance in (session.allowance, account):
+            if not allowance.enter(stake):
+                await allowance.wait(stake, seconds - self.waited)
+                self.waited = time.perf_counter() - self.began
+            self._within.append(allowance)
 
     def end(self) -> None:
         """What was set aside for it and was not used is free again."""
-        if self._within:
-            self._within = False
-            if self._stake is not None:
-                self.session.allowance.leave(self._stake)
-        if self._entered:
-            self._entered = False
-            self.account.leave(self._stake)
+        while self._within:
+            self._within.pop(0).leave(self._stake)
 
     async def take(self, keeper: Keeper, deadline: float, emit: Emit | None, ready: Ready) -> Completion:
         """Have it answered and kept; the completion has its ids only where the reply shows them, or could not be kept.
@@ -341,16 +333,16 @@ class Turn:
 
     def _charge(self, usage: Usage) -> None:
         stake, self._stake = self._stake, None
-        self.account.charge(usage, stake or NO_STAKE)
-        self.session.allowance.charge(usage, stake or NO_STAKE)
+        for allowance in self._within:
+            allowance.charge(usage, stake or NO_STAKE)
 
     def _break_off(self, *, abandoned: bool) -> None:
         """Book a call that came to no end. Its stake stays: what is tried next needs it."""
         usage = broken_off(self.asked, self._size, self._before(), self.account.mean_reply, self._relay.said)
         usage = msgspec.structs.replace(usage, usd=self.route.usd(usage))
         self.broken_off = (self.broken_off or NO_USAGE) + usage
-        self.account.charge_broken_off(usage, abandoned)
-        self.session.allowance.charge_broken_off(usage, abandoned)
+        for allowance in self._within:
+            allowance.charge_broken_off(usage, abandoned)
 
     def _before(self) -> int:
         """Tokens of a conversation that this goes on from and did not bring along."""
