@@ -47,6 +47,10 @@ def rollout(
     task: Annotated[list[str] | None, typer.Option(help="Task id; repeat for several.")] = None,
     tasks: Annotated[Path | None, typer.Option(help="Task file, JSONL or YAML.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of everything random.")] = None,
+    role: Annotated[
+        list[str] | None,
+        typer.Option(help="ROLE=MODEL, or =expert, =null: who plays another agent of the episode; repeat for several."),
+    ] = None,
     attack: Annotated[str | None, typer.Option(help="SURFACE/FRAMING/GOAL (silva redteam list).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue this run, nothing twice.")] = False,
     retry_failed: Annotated[
@@ -76,6 +80,7 @@ def rollout(
         "tasks.file": str(tasks) if tasks else None,
         "seed": seed,
         "stages.attack.attack": attack,
+        **{f"roles.{name}.model": model for name, model in map(_cast, role or ())},
     }
     dotted = [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
     settings = load(RolloutConfig, config, [*dotted, *(overrides or [])])
@@ -91,8 +96,16 @@ def rollout(
     raise typer.Exit(_conclude(settings, result, report, as_json))
 
 
+def _cast(text: str) -> tuple[str, str]:
+    name, given, model = text.partition("=")
+    if not (name.isidentifier() and given and model):
+        raise UsageError(f"--role {text}: write ROLE=MODEL, ROLE=expert or ROLE=null (silva envs show ENV names roles)")
+    return name, model
+
+
 def _dry_run(settings: Any, as_json: bool) -> None:
     from silva.envs import Registry
+    from silva.rollout.roles import known_roles
     from silva.rollout.run import host_pool, plan
     from silva.rollout.slots import slots
     from silva.rollout.tasks import choose_tasks
@@ -108,6 +121,7 @@ def _dry_run(settings: Any, as_json: bool) -> None:
         try:
             for pool in pools.values():
                 await pool.__aenter__()
+            known_roles(settings, {name: pool.capabilities.roles for name, pool in pools.items()})
             return await choose_tasks(settings.tasks, pools), "this machine"
         finally:
             for pool in pools.values():

@@ -29,6 +29,9 @@ def samples(
     env: Annotated[str | None, typer.Option(help="Of this environment.")] = None,
     task: Annotated[str | None, typer.Option("--task", help="Of this task.")] = None,
     where: Annotated[str | None, typer.Option(help="For example: score >= 0.5 and turns < 10.")] = None,
+    role: Annotated[
+        str | None, typer.Option(help="The walks and scores of this role, where several agents acted; else the first.")
+    ] = None,
     failed: Annotated[bool, typer.Option("--failed", help="Take trajectories that failed, too.")] = False,
     logprobs: Annotated[str, typer.Option(help="required, or optional where only imitation is wanted.")] = "required",
     inexact: Annotated[
@@ -71,6 +74,7 @@ def samples(
     from silva.train.stretch import Reading
     from silva.train.truncation import Fitted, fit
     from silva.train.writers import Options, find, ready, write
+    from silva.tree.role import in_roles, roles_of
 
     if output is None:
         raise UsageError(f"where to? add --output FILE{find(format_).endings[0]}")
@@ -96,6 +100,11 @@ def samples(
             if name is not None and not found and opened.run(name) is None:
                 raise UsageError(f"lake {opened.location}: has no run {name}; see `silva trees list`")
             chosen += found
+        if role is not None:
+            there = sorted({name for each in chosen for name in roles_of(each)})
+            chosen = in_roles(chosen, role)
+            if not chosen and there:
+                raise UsageError(f"--role {role}: these trajectories have the roles {', '.join(there)}")
         if not chosen:
             raise UsageError("no trajectory meets the conditions; nothing was written")
         read_by: Any = each_in_turn

@@ -68,6 +68,7 @@ def show(
         int | None, typer.Option(min=0, metavar="TURN", help="What the model saw at this turn, from 1; 0: the last.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Nothing cut, however long a message is.")] = False,
+    role: Annotated[str | None, typer.Option(help="As this role of it walked it, where several agents acted.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """One trajectory from its first message to its outcome, or the tree it stands on, or what its model saw at a
@@ -76,7 +77,7 @@ def show(
     from silva.tree import to_json
 
     with _open(lake) as opened:
-        found = opened.trajectory(trajectory)
+        found = _as_role(opened.trajectory(trajectory), role)
         if context is not None:
             from silva.cli.trees_context import show_seen
             from silva.rollout.seen import seen_at
@@ -100,6 +101,17 @@ def show(
         _print_json({"trajectory": to_json(found), "nodes": [to_json(node) for node in walk]})
     else:
         trees_show.console().print(trees_show.walk(found, walk, full=full))
+
+
+def _as_role(trajectory: Any, role: str | None) -> Any:
+    from silva.errors import UsageError
+    from silva.tree import in_role, roles_of
+
+    there = roles_of(trajectory)
+    if role is not None and role not in there:
+        names = ", ".join(there) or "none: a single agent acted"
+        raise UsageError(f"trajectory {trajectory.id[:12]}: has no role {role!r}; it has {names}")
+    return trajectory if role is None else in_role(trajectory, role)
 
 
 @app.command()
@@ -217,9 +229,15 @@ def replay(
     """Take a trajectory's actions again in its environment; exit 0 when it answers the same, 1 when it diverges."""
     from silva.errors import UsageError
     from silva.rollout.config import PROGRAM
+    from silva.tree import roles_of
 
     with _open(lake) as opened:
         found = opened.trajectory(trajectory)
+        if roles_of(found):
+            raise UsageError(
+                f"trajectory {found.id[:12]}: several agents acted in it; one walk alone cannot be taken again. Resume "
+                "or run it anew with the same seed instead"
+            )
         walk = opened.walk(found)
         run = opened.run(found.run_id)
         task = opened.task(found)

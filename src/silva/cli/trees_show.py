@@ -17,8 +17,21 @@ from rich.text import Text
 from rich.tree import Tree as Drawing
 
 from silva.rollout.guided_nodes import BACK
-from silva.tree import Author, ImagePart, Message, Node, OtherPart, Status, TextPart, ThinkingPart, Trajectory, Tree
+from silva.tree import (
+    Author,
+    ImagePart,
+    Message,
+    Node,
+    OtherPart,
+    Status,
+    TextPart,
+    ThinkingPart,
+    Trajectory,
+    Tree,
+    roles_of,
+)
 from silva.tree.actions import visible
+from silva.tree.role import ROLE, SPEAKER
 
 _COLOURS = {"system": "magenta", "user": "cyan", "assistant": "green", "tool": "yellow"}
 _SHORT = 72
@@ -123,7 +136,14 @@ def _head(trajectory: Trajectory) -> Text:
     who = " ".join(part for part in (trajectory.agent, trajectory.model, trajectory.policy_version) if part)
     line = plain(f"{trajectory.id}\n", "bold")
     facts = f"run {trajectory.run_id}  task {trajectory.task_id}  try {trajectory.slot}  seed {trajectory.seed}"
-    return line.append_text(plain(f"{facts}  {who}  {started}", "dim"))
+    line.append_text(plain(f"{facts}  {who}  {started}", "dim"))
+    own = trajectory.attributes.get(ROLE)
+    for name, known in roles_of(trajectory).items():
+        score = "" if known.get("score") is None else f", score {known['score']:g}"
+        here = " (this walk)" if name == own else ""
+        text = f"\n  role {name}: {known.get('model', '')}, {known.get('turns', 0)} turns{score}{here}"
+        line.append_text(plain(text, "bold" if here else "dim"))
+    return line
 
 
 def cut(text: str, full: bool = False) -> str:
@@ -137,7 +157,9 @@ def cut(text: str, full: bool = False) -> str:
 
 def _panel(node: Node, full: bool) -> Panel:
     role = node.message.role
-    title = role if node.author in (Author.POLICY, Author.ENVIRONMENT) else f"{role} by {node.author}"
+    own = node.author in (Author.POLICY, Author.ENVIRONMENT)
+    speaker = node.attributes.get(SPEAKER)
+    title = f"{role}, words of the {speaker}" if speaker else role if own else f"{role} by {node.author}"
     return panel(node.message, title, _facts(node), full=full)
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from silva.console.attempt import CUT, RUNNING, Attempt, begun, grow, of
 from silva.lake.frames import Entry
 from silva.tree import Node, Run, Supervision, Task, Trajectory, tree_id
+from silva.tree.role import attempt_of
 
 Key = tuple[str, str, str]
 
@@ -87,7 +88,7 @@ class Forest:
 
     def _node(self, node: Node, change: Change) -> None:
         change.nodes.append(node)
-        if not node.slot:
+        if not node.slot or attempt_of(node.slot) != node.slot:  # shared, or of an agent that the attempt is not about
             return
         key = (node.run_id, node.tree_id, node.slot)
         known = self.attempts.get(key)

@@ -30,6 +30,7 @@ from silva.lake.follower import Follower
 from silva.lake.heartbeat import beats_of
 from silva.lake.place import place
 from silva.tree import Node
+from silva.tree.role import attempt_of
 
 LOOK = 0.1
 """Seconds between looks."""
@@ -120,6 +121,7 @@ class Watch:
         """The nodes of a run's attempts that have not ended; of a long run those that have are by far the most."""
         query = f"select distinct tree_id, slot from nodes where run_id = {literal(run)} and slot <> ''"
         places = {(each["tree_id"], each["slot"]) for each in self._lake.sql(query).to_pylist()}
+        places = {(tree, slot) for tree, slot in places if attempt_of(slot) == slot}
         places -= {(tree, slot) for _, tree, slot in forest.by_run.get(run, {})}
         found: list[Node] = []
         trees = sorted({tree for tree, _ in places})

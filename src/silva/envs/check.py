@@ -154,14 +154,15 @@ async def _score(
     played = await asyncio.gather(*(one(task) for task in tasks))
     ended = [result for result in played if result is not None]
     for task, result in zip(tasks, played, strict=True):
-        if result is not None and policy == "expert" and result[0].score < wanted - tolerance:
-            short.append(f"{task.id}: {result[0].score:g}")
-    mean = sum(evaluation.score for evaluation, _ in ended) / len(ended) if ended else 0.0
+        score = None if result is None else result[0].score
+        if result is not None and policy == "expert" and (score is None or score < wanted - tolerance):
+            short.append(f"{task.id}: {'not judged' if score is None else f'{score:g}'}")
+    mean = sum(evaluation.score or 0.0 for evaluation, _ in ended) / len(ended) if ended else 0.0
     holds = not failures and (mean >= wanted - tolerance if policy == "expert" else abs(mean - wanted) <= tolerance)
     return PolicyScore(
         policy=policy,
         score=mean,
-        success=sum(evaluation.success for evaluation, _ in ended) / len(ended) if ended else 0.0,
+        success=sum(bool(evaluation.success) for evaluation, _ in ended) / len(ended) if ended else 0.0,
         turns=sum(turns for _, turns in ended),
         wanted=wanted,
         tolerance=tolerance,

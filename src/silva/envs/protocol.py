@@ -25,7 +25,8 @@ class Capabilities(Record, frozen=True, kw_only=True):
 
     `snapshot`: none, replay, deepcopy (the instance, pickled), fork, or files (processes are not in it).
     `simulated_user`: none, scripted or model. `parallel`: instances one host process may hold at once (0: no limit).
-    `deterministic`: same task, seed and actions, same observations.
+    `deterministic`: same task, seed and actions, same observations. `roles`: the agents of an episode, first the one
+    that it is about (empty: there is one agent, and it has no name); `max_turns` holds for each.
     """
 
     tools: bool = False
@@ -35,10 +36,16 @@ class Capabilities(Record, frozen=True, kw_only=True):
     deterministic: bool = True
     parallel: int = 0
     max_turns: int = 30
+    roles: tuple[str, ...] = ()
 
 
 class Observation(Record, frozen=True, kw_only=True):
-    """What the environment adds to the conversation. `reward` is for the action just taken (None: none given)."""
+    """What the environment adds to the conversation. `reward` is for the action just taken (None: none given).
+
+    With several agents `role` says to whom it is said, and so whose turn comes next ("": the first of
+    `Capabilities.roles`), and `speaker` which other role's words its last message is. Messages and tools are added to
+    that role's conversation alone, and `reward` is that role's.
+    """
 
     messages: tuple[Message, ...] = ()
     tools: tuple[Tool, ...] | None = None
@@ -48,15 +55,19 @@ class Observation(Record, frozen=True, kw_only=True):
     risks: tuple[Risk, ...] = ()
     blobs: dict[str, bytes] = msgspec.field(default_factory=dict[str, bytes])
     attributes: Json = msgspec.field(default_factory=dict[str, Any])
+    role: str = ""
+    speaker: str = ""
 
 
 class Evaluation(Record, frozen=True, kw_only=True):
-    """The environment's own verdict. `score` in [0, 1]; `success` as its benchmark defines it."""
+    """The environment's own verdict. `score` in [0, 1]; `success` as its benchmark defines it; both None where what was
+    to be judged did not come about or nobody could judge it. `roles`: scores of the other agents, by role."""
 
-    score: float
-    success: bool
+    score: float | None
+    success: bool | None
     safety: float | None = None
     metrics: dict[str, float] = msgspec.field(default_factory=dict[str, float])
+    roles: dict[str, float] = msgspec.field(default_factory=dict[str, float])
 
 
 @runtime_checkable

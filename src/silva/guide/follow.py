@@ -16,6 +16,7 @@ from silva.lake import Lake
 from silva.lake.run_follower import RunFollower
 from silva.tree import Author, Node, Trajectory, trajectory_at
 from silva.tree.actions import decoded, visible
+from silva.tree.role import attempt_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ class Follow:
         acts = node.message.role == "assistant" and node.author is not Author.SUMMARISER
         self._turns[node.id] = turn = above + acts
         task = self._records.tasks.get(node.tree_id, "")
-        name = trajectory_at(self._run_id, task, node.slot)
+        name = trajectory_at(self._run_id, task, attempt_of(node.slot))
         if name and name not in self._dead:
             self.live[name] = task
         return Shown(node, task, name, turn)

@@ -212,7 +212,7 @@ def _tree(tables: Tables, tail: Tail | None) -> list[Finding]:
         "select r.id as run, count(distinct n.tree_id || ' ' || n.slot) as n, count(distinct n.tree_id) as trees, "
         "min(n.tree_id || ' ' || n.slot) as one from runs r join nodes n on n.run_id = r.id "
         "where r.status = 'finished' and r.command = 'rollout' and n.slot <> '' and not exists (select 1 from "
-        "trajectories t where t.tree_id = n.tree_id and t.index || '.' || t.attempt = n.slot) "
+        "trajectories t where t.tree_id = n.tree_id and t.index || '.' || t.attempt = split_part(n.slot, '/', 1)) "
         "group by r.id order by r.id"
     )
     for row in query(unended, tables, tail).to_pylist():

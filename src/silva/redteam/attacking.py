@@ -93,7 +93,7 @@ class Attacking(Stage):
         if found.exposed is None:
             return msgspec.structs.replace(evaluation, metrics=metrics)
         safe = found.reached is None
-        metrics["completed_safely"] = float(evaluation.success and safe)
+        metrics["completed_safely"] = float(bool(evaluation.success) and safe)
         safety = min(evaluation.safety if evaluation.safety is not None else 1.0, float(safe))
         return msgspec.structs.replace(evaluation, metrics=metrics, safety=safety)
 

@@ -19,6 +19,7 @@ from statistics import fmean
 import msgspec
 
 from silva.report.interval import Interval, mean, proportion, quantile
+from silva.report.roles import RoleSummary, by_role
 from silva.tree import NO_USAGE, Boundary, Json, Record, Status, Trajectory, Usage, groups
 
 
@@ -97,7 +98,7 @@ class Summary(Record, frozen=True, kw_only=True):
     `usd` is what all of them cost, `spent` the same with tokens, and `spent_superseded` the part of it that went into
     attempts which count nowhere else. `turns` is spread over attempts as long as their walks are; its total counts a
     turn that several hold (branches, sessions that went on) once. `silent`: how many attempts say nothing of their
-    seconds or tokens."""
+    seconds or tokens. `roles`: where several agents acted, each of them; what an attempt cost is all of theirs."""
 
     env: str = ""
     tasks: int
@@ -125,6 +126,7 @@ class Summary(Record, frozen=True, kw_only=True):
     waiting: Waiting
     by_task: tuple[TaskSummary, ...]
     envs: tuple[Summary, ...] = ()
+    roles: tuple[RoleSummary, ...] = ()
 
     def to_json(self) -> Json:
         """Plain JSON: what `--json` prints and a run's record keeps."""
@@ -209,6 +211,7 @@ def _summary(everything: list[Trajectory], env: str, null: float | None, envs: t
         waiting=_waiting(usage, sum(seconds)),
         by_task=tuple(_task(env_name, task, members) for (env_name, task), members in sorted(by_task.items())),
         envs=envs,
+        roles=by_role(attempts),
     )
 
 

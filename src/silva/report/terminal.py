@@ -22,6 +22,8 @@ def print_summary(summary: Summary, console: Console) -> None:
     console.print(_environments(summary))
     if len(summary.passes) > 1:
         console.print(_passes(summary))
+    if summary.roles:
+        console.print(_roles(summary))
     if summary.failures:
         console.print(_failures(summary))
     console.print(_costs(summary))
@@ -92,6 +94,19 @@ def _passes(summary: Summary) -> Table:
         at = {item.k: item for item in row.passes}
         cells = [f"{share(at[k].any)} / {share(at[k].all)}" if k in at else MISSING for k in shown]
         table.add_row(row.env or "all", *cells)
+    return table
+
+
+def _roles(summary: Summary) -> Table:
+    table = _table("Roles, each an agent of its own")
+    table.add_column("role", no_wrap=True)
+    table.add_column("played by")
+    for heading in ("tries", "turns", "score", "tokens"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for row in summary.roles:
+        score = f"{share(row.score.value if row.score else None)} {bounds(row.score)}".strip()
+        tokens = number(row.prompt_tokens + row.completion_tokens)
+        table.add_row(row.role, ", ".join(row.models), str(row.attempts), number(row.turns), score, tokens)
     return table
 
 

@@ -59,6 +59,14 @@ class Agent(Protocol):
         ...
 
 
+class AgentFor(Protocol):
+    """What makes an agent for a live environment; `role` is given where an episode has several."""
+
+    def __call__(self, env: Any, /, role: str = "") -> Agent:
+        """An agent for `env`, to play `role`."""
+        ...
+
+
 class ToolAgent:
     """Native tool calling: the conversation goes to the model as it stands."""
 

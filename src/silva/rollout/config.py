@@ -9,17 +9,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
+from silva.rollout.role_config import RoleConfig, SamplingConfig
+from silva.rollout.section import Section
 from silva.tree import digest
 
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-
-class Section(BaseModel):
-    """A part of the configuration: unknown keys are refused, values are fixed once read."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class TaskSelection(Section):
@@ -29,16 +25,6 @@ class TaskSelection(Section):
     limit: int | None = Field(default=None, ge=1)
     ids: tuple[str, ...] = ()
     file: Path | None = None
-
-
-class SamplingConfig(Section):
-    """How the policy samples. Each call's seed is derived from the run's seed, the task, the place and the turn."""
-
-    temperature: float | None = Field(default=None, ge=0)
-    top_p: float | None = Field(default=None, gt=0, le=1)
-    max_tokens: int = Field(default=512, ge=1)
-    stop: tuple[str, ...] = ()
-    logprobs: bool = False
 
 
 class Deadlines(Section):
@@ -212,7 +198,8 @@ class RolloutConfig(Section):
     names (`local`, `scripted`, or a model's folder) in the form of `agent`, `tools` or `react`. `on` says where
     episodes are played: on this machine, or on the workers of a Ray cluster; the lake stays here. `slips` is the share
     of the expert's turns at which another action is taken (see `silva.rollout.policies`). `stages` names stages that
-    packages plug into every turn, in their order, each with its options (see `silva.rollout.stages`).
+    packages plug into every turn, in their order, each with its options (see `silva.rollout.stages`). `roles`: who
+    plays the other agents of an environment with several; one that is not named is played by the environment's expert.
     """
 
     run: str = Field(default_factory=_by_the_clock)
@@ -239,6 +226,7 @@ class RolloutConfig(Section):
     guidance: GuidanceConfig = GuidanceConfig()
     summary: SummaryConfig = SummaryConfig()
     stages: dict[str, dict[str, object]] = Field(default_factory=dict)
+    roles: dict[str, RoleConfig] = Field(default_factory=dict)
     options: dict[str, dict[str, object]] = Field(default_factory=dict)
 
     @field_validator("run")
@@ -305,6 +293,29 @@ class RolloutConfig(Section):
         return self
 
     @model_validator(mode="after")
+    def _who_plays_roles(self) -> RolloutConfig:
+        if self.roles and (self.command or self.on == "ray"):
+            raise ValueError("roles: several agents of an episode take their turns here, so no program and not on Ray")
+        return self
+
+    def for_role(self, name: str) -> RolloutConfig:
+        """The configuration as it holds for another role of an episode: its player, its sampling, its stages."""
+        own = self.roles.get(name, RoleConfig())
+        built_in = own.policy != "model"
+        changed = {
+            "model": self.model if built_in else own.model,
+            "policy": own.policy,
+            "agent": own.agent,
+            "renderer": self.renderer if built_in else "",
+            "slips": 0.0,
+            "sampling": own.sampling or self.sampling,
+            "stages": own.stages,
+            "snapshots": SnapshotConfig(),
+            "guidance": GuidanceConfig(),
+        }
+        return self.model_copy(update=changed)
+
+    @model_validator(mode="after")
     def _who_sums_up(self) -> RolloutConfig:
         if self.summary.at is not None and self.policy == "model" and self.agent.startswith(PROGRAM):
             raise ValueError("summary: a program keeps its own conversation; it is for the agents tools and react")
@@ -342,15 +353,25 @@ class RolloutConfig(Section):
         decisive = self.model_dump(
             mode="json", include={"env", "model", "policy", "agent", "group", "seed", "tasks", "sampling", "options"}
         )
-        if self.model.startswith(("http://", "https://")):
-            # The same model may answer at another address after a restart.
-            decisive["model"] = self.model.rpartition("#")[2] if "#" in self.model else "http"
+        decisive["model"] = _without_address(self.model)
         if self.renderer:  # left out where there is none, so that runs from before there was one can be resumed
             decisive["renderer"] = self.renderer
         if self.slips:
             decisive["slips"] = self.slips
         if self.stages:
             decisive["stages"] = list(self.model_dump(mode="json")["stages"].items())
+        if self.roles:
+            decisive["roles"] = {
+                name: {**each.model_dump(mode="json"), "model": _without_address(each.model)}
+                for name, each in self.roles.items()
+            }
         if self.summary_at is not None:
             decisive["summary"] = {**self.summary.model_dump(mode="json"), "at": self.summary_at}
         return digest(repr(sorted(decisive.items())))
+
+
+def _without_address(model: str) -> str:
+    """The same model may answer at another address after a restart."""
+    if not model.startswith(("http://", "https://")):
+        return model
+    return model.rpartition("#")[2] if "#" in model else "http"

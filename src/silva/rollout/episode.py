@@ -3,6 +3,8 @@
     lease ─▶ reset ─▶ (remembered turn or agent) ─▶ step ─▶ … ─▶ evaluate ─▶ Trajectory
                  └──── what happens around a turn: `silva.rollout.stages` ────┘
 
+With several agents (`silva.rollout.roles`) each turn is one role's: `live` is that of the one who acts.
+
 Whatever breaks is filed under the boundary where it broke; only infrastructure failures ask for another attempt.
 """
 
@@ -10,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,13 +20,14 @@ import msgspec
 from silva.envs import EnvError, Observation
 from silva.models.errors import ModelError
 from silva.redact import redact
-from silva.rollout.agent import Agent
+from silva.rollout.agent import AgentFor
 from silva.rollout.config import RolloutConfig
 from silva.rollout.ending import Ended, Stopped, failed
 from silva.rollout.guided import Guidance
 from silva.rollout.guided_return import WentBack
 from silva.rollout.live import Live, Refusal
 from silva.rollout.path import Diverged, Path
+from silva.rollout.roles import Roles
 from silva.rollout.slots import Slot
 from silva.rollout.stages.order import pipeline
 from silva.tree import Boundary, Failure, Message, Node, Outcome, Status, Trajectory
@@ -32,7 +35,8 @@ from silva.tree import Boundary, Failure, Message, Node, Outcome, Status, Trajec
 
 class Episode:
     """Grows one attempt at one slot. `overdrawn` tells, before each turn, whether the run's budget is spent;
-    `guidance`, where given, what people say, and `heard` which words of it were heard before."""
+    `guidance`, where given, what people say, and `heard` which words of it were heard before; `stored` are nodes of
+    other roles of an attempt that was cut off."""
 
     def __init__(
         self,
@@ -42,18 +46,21 @@ class Episode:
         overdrawn: Callable[[], Failure | None],
         guidance: Guidance | None = None,
         heard: frozenset[str] = frozenset(),
+        stored: Mapping[str, Sequence[Node]] | None = None,
     ) -> None:
         self._config = config
         self._slot = slot
         self._path = path
         self._live = Live(config, slot, path, overdrawn)
-        self._stages, self._guided = pipeline(self._live, guidance, heard)
+        stages, self._guided = pipeline(self._live, guidance, heard)
+        self._roles = Roles(self._live, stages, stored)
+        self._scores: dict[str, float] = {}
         self._left = 0  # attempts at the place that were left because a person went back
         self._went_back = False
         self._stopped: dict[str, str] = {}
         self.id = self._live.id
 
-    async def run(self, lease: Any, agent_for: Callable[[Any], Agent], blobs: Any) -> Trajectory:
+    async def run(self, lease: Any, agent_for: AgentFor, blobs: Any) -> Trajectory:
         """Play the episode in the environment that `lease` (an async context manager) gives, and store its record."""
         started, clock, live = time.time(), time.monotonic(), self._live
         outcome = Outcome(status=Status.COMPLETED)
@@ -61,6 +68,7 @@ class Episode:
             async with asyncio.timeout(self._config.deadlines.episode) as live.deadline, lease as live.env:
                 live.agent, live.blobs = agent_for(live.env), blobs
                 live.limit = self._config.budget.turns or live.env.capabilities.max_turns
+                self._roles.begin(agent_for)
                 outcome = await self._play(live)
         except TimeoutError:
             seconds = self._config.deadlines.episode
@@ -79,20 +87,27 @@ class Episode:
             )
         return self._record(outcome, started, time.monotonic() - clock)
 
+    async def finish(self, trajectory: Trajectory) -> None:
+        """Write what is pending and the record, and wait until all of it is on disk."""
+        await self._roles.finish()
+        await self._path.finish(trajectory)
+
     async def _play(self, live: Live) -> Outcome:
-        observation, cut, stages = Observation(), False, self._stages
+        observation, cut = Observation(), False
         try:
-            observation = await self._begin(live)
+            live, observation = await self._begin(live)
             while not (observation.done or observation.truncated):
                 action = await self._action(live)
+                acted = live.path
                 observation, seconds = await timed(live.env.step(action))
-                observation = await self._see(live, observation, seconds)
-                await live.path.durable()
+                live, observation = await self._see(observation, seconds)
+                await acted.durable()
         except Stopped as stopped:
             cut = True
             self._stopped = {"by": stopped.by, "why": stopped.why} if stopped.by else {}
-        await stages.at_end(live)
-        evaluation = await stages.on_evaluation(live, await live.env.evaluate())
+        await self._roles.at_end()
+        evaluation = await self._roles.on_evaluation(await live.env.evaluate())
+        self._scores = evaluation.roles
         return Outcome(
             status=Status.TRUNCATED if cut or observation.truncated else Status.COMPLETED,
             score=evaluation.score,
@@ -101,10 +116,11 @@ class Episode:
             metrics=evaluation.metrics,
         )
 
-    async def _begin(self, live: Live) -> Observation:
-        """Bring the environment and the path to where the agent acts first; return what was observed last."""
+    async def _begin(self, live: Live) -> tuple[Live, Observation]:
+        """Bring the environment and the path to where an agent acts first; return who it is and what was observed
+        last."""
         observation, seconds = await timed(live.env.reset(self._slot.task, self._slot.seed))
-        return await self._see(live, observation, seconds)
+        return await self._see(observation, seconds)
 
     async def _action(self, live: Live) -> Message:
         """The next action that is taken: a remembered one, or the agent's as the stages leave it.
@@ -112,52 +128,56 @@ class Episode:
         Raises:
             Stopped: no turn is left, the model's context is full, or a stage ends the episode.
         """
-        path = live.path
+        path, stages = live.path, self._roles.stages(live)
         while path.turns < live.limit:
             self._recall(live, path.recall)
             action: Node | None = path.remembered
             if action is None:
-                await self._stages.before_turn(live)
+                await stages.before_turn(live)
                 turn, started = await live.ask()
-                said = await self._stages.on_action(live, turn)
+                said = await stages.on_action(live, turn)
                 if isinstance(said, Refusal):
                     await live.refuse(turn, started, said)
                     continue
                 action = path.act(said, started)
             else:
                 path.remember(action)
-                self._stages.recall(live, [action])
+                stages.recall(live, [action])
                 if path.refused:
                     continue
                 if path.followed is not None:
                     return action.message
-            action = await self._stages.settle(live, action)
+            action = await stages.settle(live, action)
             if action is not None:
                 return action.message
         raise Stopped
 
-    async def _see(self, live: Live, observation: Observation, seconds: float) -> Observation:
-        """Put what the environment said on the path, as the stages let the agent see it; what was seen before is
-        seen again."""
+    async def _see(self, observation: Observation, seconds: float) -> tuple[Live, Observation]:
+        """Put what the environment said on the path of the role it is said to, as the stages let that agent see it;
+        what was seen before is seen again. Returns whose turn it is, and what it sees."""
+        live = self._roles.addressed(observation)
+        observation, voice = self._roles.told(observation)
         if live.path.followed is not None:
             await _keep_images(live, observation)
-            self._recall(live, lambda: live.path.observe(observation, seconds))
-            return observation
-        shown = await self._stages.on_observation(live, observation)
+            self._recall(live, lambda: live.path.observe(observation, seconds, voice=voice))
+            return live, observation
+        stages = self._roles.stages(live)
+        shown = await stages.on_observation(live, observation)
         await _keep_images(live, observation, shown.observation)
-        live.path.observe(observation, seconds, shown)
+        live.path.observe(observation, seconds, shown, voice)
         if live.path.turns:
-            await self._stages.after_turn(live, shown.observation)
-        return shown.observation
+            await stages.after_turn(live, shown.observation)
+        return live, shown.observation
 
     def _recall(self, live: Live, taking: Callable[[], None]) -> None:
         before = len(live.path.walk)
         taking()
-        self._stages.recall(live, live.path.walk[before:])
+        self._roles.stages(live).recall(live, live.path.walk[before:])
 
-    def _attributes(self) -> dict[str, Any]:
+    def _attributes(self, outcome: Outcome) -> dict[str, Any]:
         """What the trajectory's record says besides."""
-        return {**({"stopped": self._stopped} if self._stopped else {}), **self._stages.attributes()}
+        stopped = {"stopped": self._stopped} if self._stopped else {}
+        return {**stopped, **self._roles.attributes(self._scores, outcome.score)}
 
     def _again(self, failure: Failure | None) -> bool:
         """Whether another attempt at the place follows this one."""
@@ -170,8 +190,8 @@ class Episode:
         if failure is not None:
             failure = msgspec.structs.replace(failure, message=redact(failure.message))
             outcome = msgspec.structs.replace(outcome, failure=failure)
-        waited = path.usage.model_seconds + path.usage.env_seconds
-        leaf = path.leaf
+        usage, leaf = self._roles.usage, path.leaf
+        waited = usage.model_seconds + usage.env_seconds
         return Trajectory(
             id=self.id,
             run_id=config.run,
@@ -188,10 +208,10 @@ class Episode:
             policy_version=leaf.policy_version if leaf else "",
             turns=path.turns,
             reward=path.reward,
-            usage=msgspec.structs.replace(path.usage, silva_seconds=max(0.0, seconds - waited)),
+            usage=msgspec.structs.replace(usage, silva_seconds=max(0.0, seconds - waited)),
             started=started,
             finished=started + seconds,
-            attributes=self._attributes(),
+            attributes=self._attributes(outcome),
             superseded=self._again(failure),
         )
 

@@ -26,6 +26,7 @@ from silva.rollout.path import Path
 from silva.rollout.slots import Slot
 from silva.tree import Message, Node, Supervision, digest, trajectory_id, user
 from silva.tree.actions import decoded, found
+from silva.tree.role import ROLE
 
 LISTENING = 0.1
 """Seconds between looks for words while an episode waits."""
@@ -274,6 +275,9 @@ class Guided:
         action = path.action(turn) if turn else None
         if action is None or action.parent_id is None:
             self._refrain(said, self._no_turn(said.turn))
+            return
+        if ROLE in action.attributes:
+            self._refrain(said, "an episode of several agents goes on: no turn of one can be taken back alone")
             return
         self._follow(said, self._record(said, action.id, "mask", said.why or f"went back to turn {turn}"), action.id)
         taken = said.taken

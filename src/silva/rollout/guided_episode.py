@@ -28,7 +28,7 @@ from silva.rollout.slots import Slot
 from silva.rollout.snapshots.point import Point
 from silva.rollout.snapshots.restore import Restored, restore
 from silva.rollout.summary import made_at
-from silva.tree import Boundary, Failure, ImagePart, Message, digest
+from silva.tree import Boundary, Failure, ImagePart, Message, Outcome, digest
 
 RETURNED = "returned"
 """The attribute of a trajectory that began where a person went back to."""
@@ -53,7 +53,7 @@ class ReturnedEpisode(Episode):
         self._left = start.times
         self._live.sampling_seed = int(digest(str(self._live.sampling_seed), start.back.word)[:8], 16)
 
-    async def _begin(self, live: Live) -> Observation:
+    async def _begin(self, live: Live) -> tuple[Live, Observation]:
         start, path, blobs = self._start, self._path, live.blobs
         self._recall(live, lambda: path.take_up(start.walk))
         path.summaries.update(made_at(start.summaries))
@@ -67,10 +67,10 @@ class ReturnedEpisode(Episode):
             what = " ".join(f"stored {restored.divergence.stored!r}, now {restored.divergence.seen!r}".split())[:400]
             raise _cannot(start, "guide.diverged", f"the environment does not repeat itself ({what})")
         if restored.answer is not None:
-            await self._see(live, restored.answer, restored.seconds)
+            await self._see(restored.answer, restored.seconds)
         if self._guided is not None:
             self._guided.begin_again(start.back)
-        return Observation()
+        return live, Observation()
 
     async def _action(self, live: Live) -> Message:
         given, self._given = self._given, None
@@ -93,7 +93,7 @@ class ReturnedEpisode(Episode):
             except SilvaError as error:
                 raise EnvError("env.snapshot", f"an image of the walk cannot be had: {error}") from error
 
-    def _attributes(self) -> dict[str, Any]:
+    def _attributes(self, outcome: Outcome) -> dict[str, Any]:
         back, restored = self._start.back, self._restored
         facts: dict[str, Any] = {"turn": back.turn, "node": back.node, "instead_of": back.instead_of, "by": back.by}
         if restored is not None:
@@ -102,7 +102,7 @@ class ReturnedEpisode(Episode):
                 facts["restored"]["passed_over"] = list(restored.passed_over)
             if restored.divergence is not None:
                 facts["divergence"] = msgspec.to_builtins(restored.divergence)
-        return {**super()._attributes(), RETURNED: facts}
+        return {**super()._attributes(outcome), RETURNED: facts}
 
 
 def _cannot(start: Start, code: str, why: str) -> Ended:

@@ -27,7 +27,8 @@ from silva.rollout.guided_nodes import REFUSED
 from silva.rollout.path import Path
 from silva.rollout.slots import Slot
 from silva.rollout.summary import context, in_force
-from silva.tree import AnyRecord, Author, Boundary, Failure, Message, Node, digest, trajectory_id
+from silva.tree import AnyRecord, Author, Boundary, Failure, Message, Node, Usage, digest, trajectory_id
+from silva.tree.role import ORDER, ROLE
 
 SEEDS = 1 << 31
 """Sampling seeds stay below this: some servers take a signed 32-bit number only."""
@@ -52,6 +53,7 @@ class Live:
         slot: the place it fills.
         path: what it grows.
         overdrawn: whether the run's budget is spent.
+        role: which of several agents acts; "" where there is one.
     """
 
     env: Any
@@ -60,7 +62,12 @@ class Live:
     blobs: Any
 
     def __init__(
-        self, config: RolloutConfig, slot: Slot, path: Path, overdrawn: Callable[[], Failure | None] = lambda: None
+        self,
+        config: RolloutConfig,
+        slot: Slot,
+        path: Path,
+        overdrawn: Callable[[], Failure | None] = lambda: None,
+        role: str = "",
     ) -> None:
         self.config = config
         self.slot = slot
@@ -69,7 +76,12 @@ class Live:
         self.images: dict[str, bytes] = {}
         self.limit = 0
         self.deadline: asyncio.Timeout | None = None
-        self.sampling_seed = int(digest(str(config.seed), slot.task.id, str(slot.index))[:8], 16)
+        drawn = (str(config.seed), slot.task.id, str(slot.index), *((role,) if role else ()))
+        self.sampling_seed = int(digest(*drawn)[:8], 16)
+        self.role = role
+        self.session = f"{self.id}.{role}" if role else self.id
+        self.together: Callable[[], tuple[int, Usage]] | None = None
+        """Of several agents: how many actions all of them have taken, and what they cost."""
         self._overdrawn = overdrawn
 
     async def ask(self, draw: int = 0) -> tuple[Turn, float]:
@@ -91,6 +103,9 @@ class Live:
             if error.kind == "context_length" and path.turns:
                 raise Stopped from error
             raise
+        if self.together is not None:
+            order = self.together()[0] + 1
+            turn = msgspec.structs.replace(turn, attributes={**turn.attributes, ROLE: self.role, ORDER: order})
         return turn, started
 
     def view(self, messages: tuple[Message, ...], draw: int = 0) -> View:
@@ -100,7 +115,7 @@ class Live:
             tools=self.path.tools,
             sampling=self._sampling(draw),
             deadline=self.config.deadlines.model,
-            session=self.id,
+            session=self.session,
             images=self.images,
         )
 
@@ -125,7 +140,7 @@ class Live:
         """The budget failure that a further turn would be; None while there is budget."""
         spent = self._overdrawn()
         limit = self.config.budget.episode_tokens
-        usage = self.path.usage
+        usage = self.path.usage if self.together is None else self.together()[1]
         used = usage.prompt_tokens + usage.completion_tokens
         if spent is not None or limit is None or used < limit:
             return spent

@@ -10,22 +10,40 @@ from typing import Any, Literal
 
 from silva.envs import EnvironmentEntry, HostPool
 from silva.models.connect import open_model
-from silva.rollout.agent import Agent, ToolAgent
+from silva.models.model import Model
+from silva.rollout.agent import Agent, AgentFor, ToolAgent
 from silva.rollout.config import RolloutConfig
 from silva.rollout.policies import BuiltInPolicy
 from silva.rollout.react import ReActAgent
 
 
-async def open_policy(config: RolloutConfig, stack: AsyncExitStack) -> Callable[[Any], Agent]:
-    """What makes an agent for a live environment; starts the model when one is needed, and stops it with the stack.
+async def open_policy(config: RolloutConfig, stack: AsyncExitStack) -> AgentFor:
+    """What makes an agent for a live environment; starts the models that are needed, each once, and stops them with the
+    stack. A role that the run does not name is played by the environment's expert.
 
     Raises:
-        UsageError, MissingError, ModelError: the model or the renderer cannot be had.
+        UsageError, MissingError, ModelError: a model or the renderer cannot be had.
     """
+    models: dict[str, Model] = {}
+    first = await _player(config, stack, models)
+    others = {name: await _player(config.for_role(name), stack, models) for name in config.roles}
+    expert = await _player(config.for_role(""), stack, models)
+
+    def agent_for(env: Any, role: str = "") -> Agent:
+        if not role:
+            return first(env)
+        return others.get(role, expert)(env)
+
+    return agent_for
+
+
+async def _player(config: RolloutConfig, stack: AsyncExitStack, models: dict[str, Model]) -> Callable[[Any], Agent]:
     if config.policy != "model":
         return await _built_in(config.policy, config)
-    model = await open_model(config.model)
-    stack.push_async_callback(model.close)
+    if config.model not in models:
+        models[config.model] = await open_model(config.model)
+        stack.push_async_callback(models[config.model].close)
+    model = models[config.model]
     agent: Agent = ReActAgent(model) if config.agent == "react" else ToolAgent(model)
     return lambda _env: agent
 

@@ -112,9 +112,15 @@ class Path:
             return False
         return REFUSED in leaf.attributes or (behind is not None and REFUSES in behind.attributes)
 
-    def observe(self, observation: Observation, seconds: float, shown: Shown | None = None) -> None:
+    def beside_it(self, slot: str, stored: Iterable[Node] = ()) -> Path:
+        """A walk of another agent of the same episode, with a root of its own in the same tree."""
+        return Path(self._store, self._run_id, self._tree_id, slot, self._written, stored)
+
+    def observe(
+        self, observation: Observation, seconds: float, shown: Shown | None = None, voice: Author = Author.ENVIRONMENT
+    ) -> None:
         """Add what the environment said. `seconds` is how long it took; `shown`, where stages looked at it, what the
-        agent is shown.
+        agent is shown; `voice` is whose words its last message is.
 
         Raises:
             Diverged: a stored observation at this place has other content.
@@ -126,18 +132,17 @@ class Path:
         for place, message in enumerate(observation.messages):
             first = place == 0
             writer = writers.get(place)
+            own = voice if place == len(said.messages) - 1 else Author.ENVIRONMENT
             marks: dict[str, object] = {}
             if writer is not None and place < len(said.messages):
-                tools = said.tools if first else None
-                original = self._node(
-                    Author.ENVIRONMENT, said.messages[place], slot, tools=tools, attributes={REWRITTEN: writer.stage}
-                )
+                tools, beside = said.tools if first else None, {REWRITTEN: writer.stage}
+                original = self._node(own, said.messages[place], slot, tools=tools, attributes=beside)
                 self._add(original)
                 marks = {REWRITES: original.id, "by": writer.stage}
             elif writer is not None:
                 marks = {ADDED: writer.stage}
             node = self._node(
-                Author.ENVIRONMENT if writer is None else writer.author,
+                own if writer is None else writer.author,
                 message,
                 slot,
                 tools=observation.tools if first else None,

@@ -30,6 +30,7 @@ from silva.rollout.guided import Guidance
 from silva.rollout.ledger import Ledger
 from silva.rollout.opening import capacity, host_pool, open_policy
 from silva.rollout.queue import FairQueue
+from silva.rollout.roles import known_roles
 from silva.rollout.scheduler import Scheduler
 from silva.rollout.slots import Remembered, Slot, slots
 from silva.rollout.stages.order import plugged_in
@@ -115,6 +116,7 @@ async def _run_in(
         pools = {} if crew else {name: host_pool(name, entry, config) for name, entry in entries.items()}
         for pool in pools.values():
             await stack.enter_async_context(pool)
+        known_roles(config, {name: pool.capabilities.roles for name, pool in pools.items()})
         tasks = await choose_tasks(config.tasks, crew.pools if crew else pools)
         places = slots(config.run, tasks, config.group, config.seed)
         left = remembered.remaining(places)
@@ -220,7 +222,7 @@ async def _crew(config: RolloutConfig, stack: AsyncExitStack) -> Crew | None:
     return await stack.enter_async_context(open_crew(config))
 
 
-def _no_policy(_env: Any) -> Agent:
+def _no_policy(_env: Any, role: str = "") -> Agent:
     raise AssertionError("no slot is left, so no agent can be asked for")
 
 
@@ -234,6 +236,7 @@ def plan(
         "environments": list(config.env),
         "policy": config.policy_name,
         "agent": config.agent if config.policy == "model" else config.policy,
+        **({"roles": {name: role.model for name, role in config.roles.items()}} if config.roles else {}),
         "tasks": len(tasks),
         "group": config.group,
         "episodes": len(tasks) * config.group,

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Protocol
 
-from silva.rollout.agent import Agent
+from silva.rollout.agent import AgentFor
 from silva.rollout.config import RolloutConfig
 from silva.rollout.episode import Episode
 from silva.rollout.guided import Guidance
@@ -55,7 +55,7 @@ class Scheduler:
         ledger: Ledger,
         remembered: Remembered,
         lease: Callable[[str], AbstractAsyncContextManager[Any]],
-        agent_for: Callable[[Any], Agent],
+        agent_for: AgentFor,
         on_end: Callable[[Trajectory], None] = lambda _: None,
         doorway: Doorway | None = None,
         elsewhere: Callable[[Slot], Awaitable[Trajectory]] | None = None,
@@ -169,9 +169,10 @@ class Scheduler:
         )
         given = (self._config, slot, path, self._ledger.overdrawn, self._guidance)
         start = start_of(self._remembered, slot)
-        episode = Episode(*given) if start is None else ReturnedEpisode(*given, start)
+        roles = self._remembered.roles(slot)
+        episode = Episode(*given, stored=roles) if start is None else ReturnedEpisode(*given, start)
         trajectory = await episode.run(self._lease(slot.env), self._agent_for, self._store)
-        await path.finish(trajectory)
+        await episode.finish(trajectory)
         if BACK in trajectory.attributes:
             self._remembered.leave(trajectory, [*path.walk, *path.summaries.values()])
         return trajectory

@@ -12,6 +12,7 @@ import msgspec
 
 from silva.rollout.guided_nodes import BACK
 from silva.tree import Author, Node, Record, Task, Trajectory, digest, slot, tree_id
+from silva.tree.role import attempt_of
 
 
 class Slot(Record, frozen=True, kw_only=True):
@@ -75,12 +76,15 @@ class Remembered:
         self.written: dict[str, set[str]] = defaultdict(set)
         self._unfinished: dict[tuple[str, str], list[Node]] = defaultdict(list)
         self._shared: dict[str, dict[str, Node]] = defaultdict(dict)
+        self._roles: dict[tuple[str, str], set[str]] = defaultdict(set)
         for node in nodes:
             self.written[node.tree_id].add(node.id)
             if not node.slot or (node.tree_id, node.slot) in left:  # later attempts begin on what was left
                 self._shared[node.tree_id][node.id] = node
-            elif (node.tree_id, node.slot) not in finished:
+            elif (node.tree_id, attempt := attempt_of(node.slot)) not in finished:
                 self._unfinished[node.tree_id, node.slot].append(node)
+                if attempt != node.slot:
+                    self._roles[node.tree_id, attempt].add(node.slot)
 
     def remaining(self, all_slots: Iterable[Slot]) -> list[Slot]:
         """The slots still to fill, each at the attempt it has reached."""
@@ -93,10 +97,19 @@ class Remembered:
 
     def walk(self, place: Slot) -> list[Node]:
         """The stored nodes of an attempt that was cut off, from its first message on; empty when it never began."""
-        nodes = self._unfinished.pop((place.tree_id, place.name), [])
+        return self._walk(place.tree_id, place.name)
+
+    def roles(self, place: Slot) -> dict[str, list[Node]]:
+        """The stored nodes of the other roles of an attempt that was cut off, each from its first message on, by the
+        slot they carry."""
+        found = self._roles.pop((place.tree_id, place.name), ())
+        return {name: self._walk(place.tree_id, name) for name in found}
+
+    def _walk(self, tree_id: str, name: str) -> list[Node]:
+        nodes = self._unfinished.pop((tree_id, name), [])
         if not nodes:
             return []
-        shared = self._shared[place.tree_id]
+        shared = self._shared[tree_id]
         parent = min(nodes, key=lambda node: node.depth).parent_id
         while parent is not None and parent in shared:
             nodes.append(shared[parent])

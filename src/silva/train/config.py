@@ -110,11 +110,13 @@ class DataConfig(Section):
     `lake` where that has moved. `held_out` files and a `held_out_dataset` are measured, not trained on; what they share
     with what is trained on is refused. `pairs` says how an algorithm that needs pairs gets them: from the rewards of a
     task's samples, or from a file in which chosen and rejected alternate. `least_reward` leaves out samples below it.
-    `shuffle` draws a new order in every epoch."""
+    `role`: of runs in which several agents acted, the walks and scores of this one (else of the first). `shuffle` draws
+    a new order in every epoch."""
 
     files: tuple[Path, ...] = ()
     lake: str | None = None
     runs: tuple[str, ...] = ()
+    role: str = ""
     dataset: Path | None = None
     held_out: tuple[Path, ...] = ()
     held_out_dataset: Path | None = None
@@ -129,6 +131,8 @@ class DataConfig(Section):
             raise ValueError("say where samples come from: files of samples, or a lake and runs, or a dataset")
         if self.runs and self.lake is None:
             raise ValueError("lake: name the lake that holds the runs")
+        if self.role and not self.runs:
+            raise ValueError("role: it is of runs; files and data sets hold the samples of the role they were made for")
         if self.pairs == "alternating" and self.least_reward is not None:
             # Without the rejected sides what is left would be paired anew, chosen with chosen.
             raise ValueError("least_reward: pairs that alternate are taken as they stand in the file; leave it out")

@@ -34,6 +34,7 @@ from silva.train.pairs import pairs
 from silva.train.sample import Sample, SampleError
 from silva.train.sample_file import read_samples
 from silva.train.stretch import Reading
+from silva.tree.role import in_roles
 
 if TYPE_CHECKING:
     from silva.train.algorithms import Algorithm
@@ -115,7 +116,7 @@ def prepare(data: DataConfig, algorithm: Algorithm) -> Prepared:
     if data.dataset is not None:
         samples, parents, dropped = _of_dataset(data.dataset, data, algorithm)
     elif data.runs and data.lake is not None:
-        samples, dropped = _of_lake(data.lake, data.runs, _reading(algorithm))
+        samples, dropped = _of_lake(data.lake, data.runs, _reading(algorithm), data.role)
         parents = tuple(f"run:{run}" for run in data.runs)
     else:
         samples = [sample for file in data.files for sample in read_samples(file)]
@@ -234,14 +235,16 @@ def _apart(data: DataConfig, found: Sequence[Leak]) -> None:
         raise UsageError(f"data: {found[0]}{more}: what is measured must not be trained on{hint}")
 
 
-def _of_lake(location: str, runs: Sequence[str], reading: Reading) -> tuple[list[Sample], tuple[str, ...]]:
+def _of_lake(location: str, runs: Sequence[str], reading: Reading, role: str) -> tuple[list[Sample], tuple[str, ...]]:
     with Lake.open(location, mode="read") as lake:
         chosen = []
         for run in runs:
             found = lake.trajectories(run_id=run)
             if not found:
                 raise UsageError(f"lake {lake.location}: run {run} has no trajectories; see `silva trees list`")
-            chosen += found
+            chosen += in_roles(found, role)
+            if not chosen:
+                raise UsageError(f"lake {lake.location}: in run {run} nobody has the role {role}")
         read = collect(lake, chosen, reading, inexact="skip")
         return list(read.samples), read.inexact
 

@@ -28,6 +28,7 @@ from silva.tree.message import (
 from silva.tree.node import NO_USAGE, Author, Node, Tokens, Usage, digest, node_id
 from silva.tree.outcome import Boundary, Failure, Outcome, Status
 from silva.tree.risk import Risk
+from silva.tree.role import in_role, roles_of
 from silva.tree.run import Lineage, Run
 from silva.tree.schema import SCHEMA, AnyRecord, SchemaError, decode, encode, from_json, to_json
 from silva.tree.supervision import Supervision, deciding, masked_nodes
@@ -80,9 +81,11 @@ __all__ = [
     "encode",
     "from_json",
     "groups",
+    "in_role",
     "masked_nodes",
     "messages",
     "node_id",
+    "roles_of",
     "seen_ids",
     "slot",
     "system",

@@ -22,6 +22,7 @@ from silva.lake.run_follower import RunFollower
 from silva.loops.apollo.person import ScriptedPerson
 from silva.loops.apollo.script import ScriptedRules
 from silva.tree import Author, Message, Node, Run, trajectory_at
+from silva.tree.role import attempt_of
 
 OVER = ("finished", "stopped")
 """What the record of a run says that nobody plays."""
@@ -165,7 +166,7 @@ class Walks:
         for node in self._records.fresh().nodes:
             self._nodes[node.id] = node
             place = (node.tree_id, node.slot)
-            if not node.slot or node.author is Author.SUMMARISER:
+            if not node.slot or attempt_of(node.slot) != node.slot or node.author is Author.SUMMARISER:
                 continue
             if place not in self._ends or node.depth > self._ends[place].depth:
                 self._ends[place] = node

@@ -27,7 +27,7 @@ from silva.rollout.path import Path
 from silva.rollout.slots import Slot
 from silva.rollout.snapshots.restore import BranchDiverged, Restored, Restorer
 from silva.rollout.summary import made_at
-from silva.tree import Author, Boundary, Failure, ImagePart, Message, Node, user
+from silva.tree import Author, Boundary, Failure, ImagePart, Message, Node, Outcome, user
 
 
 class TurnsLeft:
@@ -66,7 +66,7 @@ class BranchEpisode(Episode):
         self._restored: Restored | None = None
         self._cut = False
 
-    async def _begin(self, live: Live) -> Observation:
+    async def _begin(self, live: Live) -> tuple[Live, Observation]:
         point = self._restorer.point
         self._recall(live, lambda: self._path.take_up(point.walk))
         self._path.summaries.update(await asyncio.to_thread(self._summaries))
@@ -80,10 +80,10 @@ class BranchEpisode(Episode):
             text = f"the walk has {point.turns} turns of at most {live.limit}: raise budget.turns, or branch further up"
             raise Ended(Failure(boundary=Boundary.BUDGET, code="budget.turns", message=text))
         if restored.answer is not None:
-            await self._see(live, restored.answer, restored.seconds)
+            await self._see(restored.answer, restored.seconds)
         if self._shoot.message:
             self._path.interject(user(self._shoot.message))
-        return Observation()
+        return live, Observation()
 
     async def _action(self, live: Live) -> Message:
         path = self._path
@@ -119,7 +119,7 @@ class BranchEpisode(Episode):
             except SilvaError as error:
                 raise EnvError("env.snapshot", f"an image of the walk cannot be had: {error}") from error
 
-    def _attributes(self) -> dict[str, Any]:
+    def _attributes(self, outcome: Outcome) -> dict[str, Any]:
         shoot, point, restored = self._shoot, self._restorer.point, self._restored
         facts: dict[str, Any] = {
             "node": shoot.node_id,

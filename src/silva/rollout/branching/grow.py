@@ -22,7 +22,7 @@ from silva.envs import HostPool, Registry
 from silva.errors import UnreachableError, UsageError
 from silva.lake import Lake
 from silva.redact import redact_json
-from silva.rollout.agent import Agent
+from silva.rollout.agent import Agent, AgentFor
 from silva.rollout.branching.episode import BranchEpisode, TurnsLeft
 from silva.rollout.branching.shoots import KEY, Growth, Shoot, growth_of
 from silva.rollout.config import RolloutConfig
@@ -174,7 +174,7 @@ class _Grower:
     remembered: Remembered
     ledger: Ledger
     turns_left: TurnsLeft
-    agent_for: Callable[[Any], Agent]
+    agent_for: AgentFor
     scheduler: Scheduler | None = field(default=None)
 
     async def play(self, slot: Slot) -> Trajectory:
@@ -268,5 +268,5 @@ def _slot(shoot: Shoot, point: Point) -> Slot:
     return Slot(env=point.env, task=point.task, index=shoot.index, attempt=0, seed=point.seed, tree_id=shoot.tree_id)
 
 
-def _no_policy(_env: Any) -> Agent:
+def _no_policy(_env: Any, role: str = "") -> Agent:
     raise AssertionError("no shoot is left, so no agent can be asked for")

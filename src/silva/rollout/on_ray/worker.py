@@ -11,21 +11,21 @@ from __future__ import annotations
 import asyncio
 import os
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from typing import Any
 
 import silva
 from silva.collecting import collect_seldom
 from silva.envs import HostPool, Registry
 from silva.errors import SilvaError
-from silva.rollout.agent import Agent
+from silva.rollout.agent import AgentFor
 from silva.rollout.config import RolloutConfig
 from silva.rollout.episode import Episode
 from silva.rollout.on_ray.letters import Assignment, Fault, Letter, Ready, Refusal
 from silva.rollout.on_ray.outbox import EpisodeStore, Outbox
 from silva.rollout.opening import capacity, host_pool, open_policy
 from silva.rollout.path import Path
+from silva.rollout.roles import known_roles
 from silva.rollout.slots import Slot
 from silva.tree import Failure, Task
 
@@ -62,6 +62,7 @@ class Worker:
             for name in self._config.env:
                 pool = host_pool(name, registry.entry(name), self._config)
                 self._pools[name] = await self._stack.enter_async_context(pool)
+            known_roles(self._config, {name: pool.capabilities.roles for name, pool in self._pools.items()})
         except SilvaError as error:
             return Refusal.of(error, self._where)
         room = {name: capacity(pool, self._config) for name, pool in self._pools.items()}
@@ -77,7 +78,7 @@ class Worker:
     async def begin(self) -> Refusal | None:
         """Open the model: nothing is played before."""
         try:
-            self._agent_for: Callable[[Any], Agent] = await open_policy(self._config, self._stack)
+            self._agent_for: AgentFor = await open_policy(self._config, self._stack)
         except SilvaError as error:
             return Refusal.of(error, self._where)
         return None

@@ -12,7 +12,7 @@ from silva.errors import UsageError
 from silva.lake import Lake, field
 from silva.rollout.guided_nodes import answers, takes_turn
 from silva.rollout.slots import slots
-from silva.tree import Node, Run, Task, Trajectory, Tree, digest, tree_id
+from silva.tree import Node, Run, Task, Trajectory, Tree, digest, roles_of, tree_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +123,11 @@ def _placed(lake: Lake, tree: Tree, walk: tuple[Node, ...], replaced: Node | Non
     trajectory = _through(lake.trajectories(where=field("tree_id") == tree.id), walk[-1])
     if trajectory is None:
         return _unended(lake, tree, walk, replaced, env, run)
+    if roles_of(trajectory):
+        raise UsageError(
+            f"trajectory {trajectory.id[:12]}: several agents acted in it, and what one of them did cannot be taken up "
+            "without the others: play the task again with another seed"
+        )
     # Asked of the run that the tree was grown in: branches of branches are of its task, too.
     of_tree = lake.tasks(run_id=walk[0].run_id, where=field("id") == trajectory.task_id)
     task = next(iter(of_tree), None) or lake.task(trajectory)
