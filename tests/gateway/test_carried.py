@@ -19,7 +19,7 @@ from silva.models.endpoint import Endpoint
 from silva.models.gateway.crossing import carried_on, crossed
 from silva.models.gateway.dialects import Anthropic, Asked, Chat, Malformed, Responses, Stamp
 from silva.models.gateway.dialects.content import content_key
-from silva.models.model import Request
+from silva.models.model import Completion, Request
 from silva.models.stream import DONE, Assembly
 from silva.tree import Author, Message, Node, TextPart, decode, encode
 
@@ -45,6 +45,7 @@ CHAT = {
         {"role": "tool", "tool_call_id": "c", "content": "r"},
     ],
     "tools": [{"type": "function", "function": {"name": "f", "description": "", "parameters": {}, "strict": True}}],
+    "tool_choice": {"type": "function", "function": {"name": "f"}},
 }
 MESSAGES = {
     "model": "m",
@@ -72,6 +73,7 @@ MESSAGES = {
         },
     ],
     "tools": [{"name": "f", "input_schema": {"type": "object"}, "strict": True}],
+    "tool_choice": {"type": "tool", "name": "f"},
 }
 REPLY = {
     "choices": [{"index": 0, "message": {"role": "assistant", "content": "hi", "tool_calls": [CALL]}}],
@@ -244,16 +246,28 @@ def test_what_is_beyond_all_bounds_is_refused_with_its_place(more: Any, words: s
 
 def test_what_another_api_has_no_place_for_is_told_by_name() -> None:
     body = with_more(with_more(CHAT, ("messages", 1), 1), ("tools", 0, "function"), 2)
+    body = with_more(body, ("tool_choice", "function"), 3)
     body |= {"frequency_penalty": 0.5, "store": True, "min_p": 0.1}
     asked = Chat().decode(json.dumps(body).encode())
     request, lost = crossed(request_of(asked, "chat"), "anthropic")
     assert set(lost) == {
         "frequency_penalty", "store", f"messages[1].{NAME}", "messages[1].detail", f"tools.f.function.{NAME}",
-        "tools.f.strict",
+        "tools.f.strict", f"tool_choice.function.{NAME}",
     }  # fmt: skip
     sent = json.loads(MessagesBodies(ENDPOINT).write(request))
     assert found_in(sent) == [] and sent["min_p"] == 0.1
     assert crossed(request_of(asked, "chat"), "chat") == (request_of(asked, "chat"), ())
+
+
+def test_what_is_said_of_a_choice_of_tools_is_echoed_or_told_by_name() -> None:
+    tools = [{"type": "function", "name": name, "parameters": {}} for name in "fg"]
+    choice = {"type": "allowed_tools", "mode": "auto", "tools": [{"type": "function", "name": "f", NAME: 1}], "zz": 2}
+    asked = Responses().decode(json.dumps({"model": "m", "input": "a", "tools": tools, "tool_choice": choice}).encode())
+    reply = Completion(message=Message(role="assistant"))
+    assert json.loads(Responses().encode(asked, reply, STAMP))["tool_choice"] == choice
+    assert set(asked.left_out) == {"tool_choice.zz", f"tool_choice.{NAME}"} and [t.name for t in asked.tools] == ["f"]
+    sent = json.loads(Bodies(ENDPOINT).write(request_of(asked, "responses")))
+    assert sent["tool_choice"] == "auto" and found_in(sent) == []
 
 
 def test_marks_of_a_cache_cross_from_the_chat_api() -> None:

@@ -73,8 +73,8 @@ class Bodies:
         if endpoint.extra:
             body.update(endpoint.extra)
         if sampling.extra:
-            options = {"stream_options": body.get("stream_options")} if stream else None
-            body.update(merged(dict(sampling.extra), options))
+            more = {name: body[name] for name in ("stream_options", "tool_choice") if isinstance(body.get(name), dict)}
+            body.update(merged(dict(sampling.extra), more))
         body.pop("messages", None)
         return b'{"messages":[' + self._messages(request) + b"]," + _encode(body)[1:]
 

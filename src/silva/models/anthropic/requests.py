@@ -91,7 +91,8 @@ class Bodies:
         extra = {**self._endpoint.extra, **sampling.extra}
         single = _translate(body, extra)
         if request.tools and (sampling.tool_choice is not None or single):
-            body["tool_choice"] = _tool_choice(sampling.tool_choice or "auto", single)
+            chosen = _tool_choice(sampling.tool_choice or "auto", single)
+            body["tool_choice"] = merged(chosen, sampling.extra.get("tool_choice"))
         body["max_tokens"] = _max_tokens(sampling, extra.pop("max_tokens", None), extra.get("thinking"))
         body |= {name: value for name, value in extra.items() if name not in NO_WORD and name not in body}
         if stream:

@@ -87,10 +87,13 @@ def crossed(request: Request, kind: str) -> tuple[Request, tuple[str, ...]]:
     lost: list[str] = []
     if extra:
         known = ANTHROPICS if dialect == ANTHROPIC else _NO_WORD.get(kind, HOUSE)
-        lost = [name for name in extra if name in known]
+        lost = [name for name in extra if name in known or name == "tool_choice"]
     if lost:
         left = {name: value for name, value in extra.items() if name not in lost}
         request = msgspec.structs.replace(request, sampling=msgspec.structs.replace(request.sampling, extra=left))
+    if "tool_choice" in lost:
+        lost.remove("tool_choice")
+        lost += (f"tool_choice.{name}" for name in _names(extra["tool_choice"]))
     if kind == RESPONSES:
         lost += (name for name in ("stop", "seed", "top_k") if getattr(request.sampling, name) not in (None, ()))
     both = IN_BOTH if kind == ANTHROPIC else ()
@@ -123,7 +126,7 @@ def in_its_words(request: Request, asked: Asked, kind: str) -> tuple[Request, tu
         return request, asked.left_out
     extra = {name: value for name, value in request.sampling.extra.items() if name not in TRANSLATED} | asked.own
     sampling = msgspec.structs.replace(request.sampling, extra=extra)
-    names = tuple(name for name in asked.left_out if name not in asked.own)
+    names = tuple(name for name in asked.left_out if name.partition(".")[0] not in asked.own)
     return msgspec.structs.replace(request, sampling=sampling), names
 
 

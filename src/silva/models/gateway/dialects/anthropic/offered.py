@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from silva.models.carried import Open
-from silva.models.gateway.dialects.chat.offered import forced
 from silva.models.gateway.dialects.dialect import Malformed
+from silva.models.gateway.dialects.offered import Chosen, Described, forced, tool
 from silva.models.gateway.dialects.reading import Name, decoded, distinct, reader, remembered
 from silva.models.gateway.dialects.schema import schema
 from silva.tree import Json, Tool
@@ -14,15 +14,12 @@ from silva.tree import Json, Tool
 _MODES = {"auto": "auto", "any": "required", "none": "none"}
 
 
-class _Tool(Open):
-    name: Name
+class _Tool(Described):
     type: str | None = None
-    description: str | None = None
     input_schema: Json | None = None
-    strict: bool | None = None
 
 
-class _Choice(msgspec.Struct):
+class _Choice(Open):
     type: str
     name: Name | None = None
     disable_parallel_tool_use: bool | None = None
@@ -32,7 +29,7 @@ Tools = list[_Tool] | None
 Choice = _Choice | None
 
 _decode_tools = reader(Tools)
-_decode_choice = msgspec.json.Decoder(Choice).decode
+_decode_choice = reader(Choice)
 
 
 def _read(data: bytes) -> tuple[Tool, ...]:
@@ -46,15 +43,7 @@ def _read(data: bytes) -> tuple[Tool, ...]:
         if entry.input_schema is None:
             raise Malformed("this field is required", f"tools[{place}].input_schema")
         parameters = schema(entry.input_schema, f"tools[{place}].input_schema")
-        tools.append(
-            Tool(
-                name=entry.name,
-                description=entry.description or "",
-                parameters=parameters,
-                strict=entry.strict,
-                extra=entry.extra,
-            )
-        )
+        tools.append(tool(entry, parameters, entry.extra))
     return distinct(tuple(tools), "tools")
 
 
@@ -62,18 +51,19 @@ tools_of = remembered(_read)
 """The tools of the field `tools`. Raises Malformed."""
 
 
-def chosen(raw: msgspec.Raw, tools: tuple[Tool, ...]) -> tuple[str | None, bool]:
-    """The mode or the name of the tool to call, and whether only one call at a time is allowed.
+def chosen(raw: msgspec.Raw, tools: tuple[Tool, ...]) -> Chosen:
+    """What `tool_choice` says.
 
     Raises:
         Malformed: a choice of another kind, or of a tool that is not there.
     """
     choice = decoded(_decode_choice, raw, "tool_choice")
     if choice is None:
-        return None, False
-    single = bool(choice.disable_parallel_tool_use)
+        return Chosen(None, tools)
     if choice.type == "tool":
-        return forced(choice.name, tools, "tool_choice.name"), single
-    if choice.type not in _MODES:
+        wanted = forced(choice.name, tools, "tool_choice.name")
+    elif choice.type in _MODES:
+        wanted = _MODES[choice.type]
+    else:
         raise Malformed(f"{choice.type[:40]!r} is not one of auto, any, tool, none", "tool_choice.type")
-    return _MODES[choice.type], single
+    return Chosen(wanted, tools, choice.extra, single=bool(choice.disable_parallel_tool_use))

@@ -9,6 +9,7 @@ from silva.models.gateway.dialects.anthropic.errors import THREAD
 from silva.models.gateway.dialects.anthropic.offered import chosen, tools_of
 from silva.models.gateway.dialects.dialect import Asked, Malformed
 from silva.models.gateway.dialects.images import Images
+from silva.models.gateway.dialects.offered import Chosen
 from silva.models.gateway.dialects.reading import (
     Count,
     Integer,
@@ -103,9 +104,9 @@ def read(body: bytes, *, counting: bool = False) -> Asked:
         if parts:
             messages = (Message(role="system", parts=parts), *messages)
     tools = tools_of(listed) if listed is not None else ()
-    tool_choice, single = chosen(choice, tools) if choice is not None else (None, False)
-    extra = passed_on(members, members.keys() - _KNOWN)
-    if single:
+    wanted = chosen(choice, tools) if choice is not None else Chosen(None, tools)
+    extra = passed_on(members, members.keys() - _KNOWN) | wanted.passed_on
+    if wanted.single:
         extra["parallel_tool_calls"] = False
     if known.thinking is not None:
         extra["thinking"] = _thinking(known.thinking, members["thinking"])
@@ -125,7 +126,7 @@ def read(body: bytes, *, counting: bool = False) -> Asked:
             max_tokens=known.max_tokens,
             stop=tuple(known.stop_sequences or ()),
             seed=known.seed,
-            tool_choice=tool_choice,
+            tool_choice=wanted.mode,
             extra=extra,
         ),
         stream=bool(known.stream),

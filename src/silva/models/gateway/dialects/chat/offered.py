@@ -6,18 +6,14 @@ import msgspec
 
 from silva.models.carried import Open, joined, nested
 from silva.models.gateway.dialects.dialect import Malformed
+from silva.models.gateway.dialects.offered import Chosen, Described, allowed, forced, mode, tool
 from silva.models.gateway.dialects.reading import Name, decoded, distinct, reader, remembered
 from silva.models.gateway.dialects.schema import schema
 from silva.tree import Json, Tool
 
-MODES = ("auto", "none", "required")
 
-
-class _Function(Open):
-    name: Name
-    description: str | None = None
+class _Function(Described):
     parameters: Json | None = None
-    strict: bool | None = None
 
 
 class _Tool(Open):
@@ -25,21 +21,21 @@ class _Tool(Open):
     function: _Function | None = None
 
 
-class _Named(msgspec.Struct):
+class _Named(Open):
     name: Name
 
 
-class _Reference(msgspec.Struct):
+class _Reference(Open):
     type: str
     function: _Named | None = None
 
 
-class _Allowed(msgspec.Struct):
+class _Allowed(Open):
     tools: list[_Reference]
     mode: str = "auto"
 
 
-class _Choice(msgspec.Struct):
+class _Choice(Open):
     type: str = "function"
     name: Name | None = None
     function: _Named | None = None
@@ -52,7 +48,7 @@ Choice = str | _Choice | None
 
 _decode_tools = reader(Tools)
 _decode_functions = reader(Functions)
-_decode_choice = msgspec.json.Decoder(Choice).decode
+_decode_choice = reader(Choice)
 
 
 def _read_tools(data: bytes) -> tuple[Tool, ...]:
@@ -78,14 +74,7 @@ def _read_functions(data: bytes) -> tuple[Tool, ...]:
 
 
 def _tool(function: _Function, field: str, extra: Json | None) -> Tool:
-    parameters = schema(function.parameters or {}, f"{field}.parameters")
-    return Tool(
-        name=function.name,
-        description=function.description or "",
-        parameters=parameters,
-        strict=function.strict,
-        extra=extra,
-    )
+    return tool(function, schema(function.parameters or {}, f"{field}.parameters"), extra)
 
 
 tools_of = remembered(_read_tools)
@@ -95,60 +84,27 @@ functions_of = remembered(_read_functions)
 """The tools of the old field `functions`. Raises Malformed."""
 
 
-def chosen(raw: msgspec.Raw, tools: tuple[Tool, ...], field: str) -> tuple[str | None, tuple[Tool, ...]]:
-    """The mode or the name of the tool to call, and the tools it leaves.
+def chosen(raw: msgspec.Raw, tools: tuple[Tool, ...], field: str) -> Chosen:
+    """What `tool_choice` says, or the old field `function_call`.
 
     Raises:
         Malformed: a choice of another kind, or of a tool that is not there.
     """
     choice = decoded(_decode_choice, raw, field)
     if choice is None:
-        return None, tools
+        return Chosen(None, tools)
     if isinstance(choice, str):
-        return mode(choice, field), tools
+        return Chosen(mode(choice, field), tools)
     if choice.type == "allowed_tools":
         if choice.allowed_tools is None:
             raise Malformed("this field is required", f"{field}.allowed_tools")
-        names = [entry.function.name if entry.function is not None else "" for entry in choice.allowed_tools.tools]
-        return allowed(names, choice.allowed_tools.mode, tools, f"{field}.allowed_tools")
+        listed = choice.allowed_tools.tools
+        names = [entry.function.name if entry.function is not None else "" for entry in listed]
+        extras = (choice.extra, choice.allowed_tools.extra, *(entry.extra for entry in listed))
+        return allowed(names, choice.allowed_tools.mode, tools, f"{field}.allowed_tools", extras)
     if choice.type != "function":
         raise Malformed(f"a choice of type {choice.type[:40]!r} is not supported", f"{field}.type")
-    name = choice.function.name if choice.function is not None else choice.name
-    return forced(name, tools, f"{field}.function.name"), tools
-
-
-def mode(value: str, field: str) -> str:
-    """The mode itself.
-
-    Raises:
-        Malformed: there is no such mode.
-    """
-    if value not in MODES:
-        raise Malformed(f"{value[:40]!r} is not one of {', '.join(MODES)}", field)
-    return value
-
-
-def forced(name: str | None, tools: tuple[Tool, ...], field: str) -> str:
-    """The name of the one tool to call.
-
-    Raises:
-        Malformed: it is not there, or its name could be taken for a mode.
-    """
-    if name is None or all(tool.name != name for tool in tools):
-        raise Malformed(f"there is no tool named {(name or '')[:80]!r}", field)
-    if name in MODES:
-        raise Malformed(f"a tool named {name!r} cannot be asked for by name: rename it", field)
-    return name
-
-
-def allowed(names: list[str], wanted: str, tools: tuple[Tool, ...], field: str) -> tuple[str | None, tuple[Tool, ...]]:
-    """The mode, and of the tools those that are named.
-
-    Raises:
-        Malformed: a name without a tool, or no such mode.
-    """
-    known = {tool.name for tool in tools}
-    for place, name in enumerate(names):
-        if name not in known:
-            raise Malformed(f"there is no tool named {name[:80]!r}", f"{field}.tools[{place}]")
-    return mode(wanted, f"{field}.mode"), tuple(tool for tool in tools if tool.name in names)
+    name, extra = choice.name, choice.extra
+    if choice.function is not None:
+        name, extra = choice.function.name, joined(extra, nested(function=choice.function.extra))
+    return Chosen(forced(name, tools, f"{field}.function.name"), tools, extra)

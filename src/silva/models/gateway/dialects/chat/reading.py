@@ -13,6 +13,7 @@ from silva.models.gateway.dialects.chat.history import Messages, messages_of
 from silva.models.gateway.dialects.chat.offered import chosen, functions_of, tools_of
 from silva.models.gateway.dialects.dialect import Asked, Malformed
 from silva.models.gateway.dialects.images import Images
+from silva.models.gateway.dialects.offered import Chosen
 from silva.models.gateway.dialects.reading import (
     Count,
     Integer,
@@ -121,11 +122,11 @@ def read(body: bytes) -> Asked:
         if functions and not tools:
             tools = functions
             echo["functions"] = True
-    tool_choice, left = None, tools
+    wanted = Chosen(None, tools)
     if legacy_choice is not None:
-        tool_choice, left = chosen(legacy_choice, tools, "function_call")
+        wanted = chosen(legacy_choice, tools, "function_call")
     if choice is not None:
-        tool_choice, left = chosen(choice, tools, "tool_choice")
+        wanted = chosen(choice, tools, "tool_choice")
     options = known.stream_options
     if known.metadata is not None:
         echo["metadata"] = known.metadata
@@ -135,10 +136,12 @@ def read(body: bytes) -> Asked:
     stop, extra = known.stop, passed_on(members, others) if others else {}
     if options is not None and known.stream and (more := _without_usage(members["stream_options"])):
         extra["stream_options"] = more
+    if wanted.extra:
+        extra |= wanted.passed_on
     return Asked(
         model=known.model,
         messages=messages,
-        tools=left,
+        tools=wanted.tools,
         sampling=Sampling(
             temperature=known.temperature,
             top_p=known.top_p,
@@ -147,7 +150,7 @@ def read(body: bytes) -> Asked:
             stop=() if not stop else (stop,) if isinstance(stop, str) else tuple(stop),
             seed=known.seed,
             logprobs=bool(known.logprobs),
-            tool_choice=tool_choice,
+            tool_choice=wanted.mode,
             extra=extra,
         ),
         stream=bool(known.stream),
@@ -157,6 +160,7 @@ def read(body: bytes) -> Asked:
         wants_usage=options is not None and bool(options.include_usage),
         images=images,
         echo=echo,
+        left_out=wanted.left_out,
     )
 
 

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from silva.models.carried import Open
-from silva.models.gateway.dialects.chat.offered import allowed, forced, mode
 from silva.models.gateway.dialects.dialect import Malformed
+from silva.models.gateway.dialects.offered import Chosen, allowed, forced, mode
 from silva.models.gateway.dialects.reading import Name, decoded, distinct, named, plain, reader, remembered
 from silva.models.gateway.dialects.responses.marks import ITEM, mark_of
 from silva.models.gateway.dialects.schema import schema
@@ -63,12 +63,12 @@ class _Tool(Open):
     strict: bool | None = None
 
 
-class _Reference(msgspec.Struct):
+class _Reference(Open):
     type: str
     name: Name | None = None
 
 
-class _Choice(msgspec.Struct):
+class _Choice(Open):
     type: str
     name: Name | None = None
     mode: str = "auto"
@@ -99,7 +99,7 @@ _decode_tool = reader(_Tool)
 _decode_kinds = msgspec.json.Decoder(list[_Kind] | None).decode
 _encode = msgspec.json.Encoder().encode
 _decode_written = msgspec.json.Decoder(tuple[Any, ...] | None).decode
-_decode_choice = msgspec.json.Decoder(Choice).decode
+_decode_choice = reader(Choice)
 
 
 def _read(data: bytes) -> Offered:
@@ -127,14 +127,9 @@ def _read(data: bytes) -> Offered:
             tools.append(Tool(name=entry.name, description=_described(entry), parameters=INPUT, extra=extra))
         else:
             parameters = schema(entry.parameters or {}, f"tools[{place}].parameters")
+            words = entry.description or ""
             tools.append(
-                Tool(
-                    name=entry.name,
-                    description=entry.description or "",
-                    parameters=parameters,
-                    strict=entry.strict,
-                    extra=entry.extra,
-                )
+                Tool(name=entry.name, description=words, parameters=parameters, strict=entry.strict, extra=entry.extra)
             )
     listed = distinct(tuple(tools), "tools")
     return Offered(tools=listed, custom=tuple(custom), shell=shell, written=tuple(written), native=tuple(native))
@@ -160,25 +155,26 @@ offered = remembered(_read)
 """The tools of the field `tools`. Raises Malformed."""
 
 
-def chosen(raw: msgspec.Raw, tools: tuple[Tool, ...]) -> tuple[str | None, tuple[Tool, ...]]:
-    """The mode or the name of the tool to call (the first of a kind that a provider runs), and the tools it leaves.
+def chosen(raw: msgspec.Raw, tools: tuple[Tool, ...]) -> Chosen:
+    """What `tool_choice` says; of a kind that a provider runs, the first is meant.
 
     Raises:
         Malformed: a choice of another kind, or of a tool that is not there.
     """
     choice = decoded(_decode_choice, raw, "tool_choice")
     if choice is None:
-        return None, tools
+        return Chosen(None, tools)
     if isinstance(choice, str):
-        return mode(choice, "tool_choice"), tools
+        return Chosen(mode(choice, "tool_choice"), tools)
     if choice.type == "allowed_tools":
         names = [entry.name or _of_kind(entry.type, tools) for entry in choice.tools or ()]
-        return allowed(names, choice.mode, tools, "tool_choice")
+        extras = (choice.extra, *(entry.extra for entry in choice.tools or ()))
+        return allowed(names, choice.mode, tools, "tool_choice", extras)
     if choice.type not in ("function", "custom"):
         if found := _of_kind(choice.type, tools):
-            return found, tools
+            return Chosen(found, tools, choice.extra)
         raise Malformed(f"a choice of type {choice.type[:40]!r} is not supported", "tool_choice.type")
-    return forced(choice.name, tools, "tool_choice.name"), tools
+    return Chosen(forced(choice.name, tools, "tool_choice.name"), tools, choice.extra)
 
 
 def _of_kind(kind: str, tools: tuple[Tool, ...]) -> str:

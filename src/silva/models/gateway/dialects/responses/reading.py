@@ -8,6 +8,7 @@ import msgspec
 
 from silva.models.gateway.dialects.dialect import Asked, Malformed
 from silva.models.gateway.dialects.images import Images
+from silva.models.gateway.dialects.offered import Chosen
 from silva.models.gateway.dialects.reading import (
     Count,
     Integer,
@@ -125,7 +126,7 @@ def read(body: bytes) -> Asked:
     if not messages and not previous:
         raise Malformed("there must be an input", "input")
     given = offered(listed) if listed is not None else Offered()
-    tool_choice, tools = chosen(choice, given.tools) if choice is not None else (None, given.tools)
+    wanted = chosen(choice, given.tools) if choice is not None else Chosen(None, given.tools)
     echo: Json = {name: value for name in _REPEATED if (value := getattr(known, name)) is not None}
     for name in ("reasoning", "text"):
         if name in members:
@@ -139,15 +140,15 @@ def read(body: bytes) -> Asked:
     if given.shell:
         echo["shell"] = True
     wants_logprobs = LOGPROBS in (known.include or ())
-    extra = passed_on(members, members.keys() - _KNOWN)
+    extra = passed_on(members, members.keys() - _KNOWN) | wanted.passed_on
     if choice is not None:
         members["tool_choice"] = choice
     own = {name: plain(decoded(_decode_any, members[name], name), name) for name in _OWN if name in members}
-    left_out = tuple(sorted(_OURS & members.keys()))
+    left_out = (*sorted(_OURS & members.keys()), *wanted.left_out)
     return Asked(
         model=known.model,
         messages=messages,
-        tools=tools,
+        tools=wanted.tools,
         sampling=Sampling(
             temperature=known.temperature,
             top_p=known.top_p,
@@ -155,7 +156,7 @@ def read(body: bytes) -> Asked:
             max_tokens=known.max_output_tokens,
             seed=known.seed,
             logprobs=wants_logprobs,
-            tool_choice=tool_choice,
+            tool_choice=wanted.mode,
             extra=extra | _translated(known),
         ),
         stream=bool(known.stream),
