@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from random import Random
 from typing import Any
 
 from silva.models.client import Client
-from silva.models.endpoint import Endpoint
 from silva.models.errors import ModelError
 from silva.models.failure import Failures, error_message
 from silva.models.gateway.responses.bodies import Bodies
-from silva.models.gateway.responses.replies import decode_reply
 from silva.models.gateway.responses.stream import Assembly
-from silva.models.model import Completion
-from silva.models.retry import Retry
+from silva.models.held import Held
 
 _STATUS = {"server_error": 500, "rate_limit_exceeded": 429, "vector_store_timeout": 504}
 """The HTTP status of each code of a reply that failed; of others it is the request that is at fault."""
@@ -29,36 +25,16 @@ class ResponsesFailures(Failures):
 
 
 class ResponsesClient(Client):
-    """A model behind an endpoint of the Responses API. Use it within one event loop; `close` it at the end.
-
-    Args:
-        endpoint: where and which model; `/responses` is appended to its url (`https://api.openai.com/v1`).
-        api_key: the key; None reads the endpoint's environment variable.
-        retry: when to try again.
-        random: source of the jitter, for tests.
-
-    Raises:
-        UsageError: the endpoint's url cannot be used.
-    """
+    """A model behind an endpoint of the Responses API; the arguments are as in `Client`. `/responses` is appended to
+    its url (`https://api.openai.com/v1`)."""
 
     route = "/responses"
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        api_key: str | None = None,
-        retry: Retry | None = None,
-        random: Random | None = None,
-    ) -> None:
-        super().__init__(endpoint, api_key=api_key, retry=retry, random=random)
-        self.failures = ResponsesFailures(self.endpoint, api_key or endpoint.key())
-        self._bodies = Bodies(self.endpoint)
+    def _failures(self, key: str | None) -> Failures:
+        return ResponsesFailures(self.endpoint, key)
 
-    def _assembly(self) -> Assembly:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """What puts the events of a stream together."""
+    def _writer(self, held: Held | None) -> Bodies:
+        return Bodies(self.endpoint)
+
+    def _assembly(self) -> Assembly:
         return Assembly(self.endpoint)
-
-    def _read(self, data: bytes, seconds: float, tried: int, waited: float) -> Completion:
-        """A whole reply, read."""
-        return decode_reply(data, self.endpoint, seconds, tried, waited)

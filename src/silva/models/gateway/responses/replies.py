@@ -12,7 +12,6 @@ import msgspec
 
 from silva.models.carried import Open, Reader, joined, nested
 from silva.models.endpoint import Endpoint
-from silva.models.forgiving import forgiven
 from silva.models.gateway.dialects.dialect import Malformed
 from silva.models.gateway.dialects.images import Images
 from silva.models.gateway.dialects.responses.items import messages_of, output_of
@@ -59,19 +58,8 @@ class Response(Open):
     usage: _Usage | None = None
 
 
-_decode: Reader[Response] = Reader(Response)
-
-
-def decode_reply(body: bytes, endpoint: Endpoint, seconds: float, attempts: int, waited: float) -> Completion:
-    """Read one reply; the arguments are those of `silva.models.wire.decode_reply`.
-
-    Raises:
-        Reported: the server put an error into it.
-        WireError: it is not what a response looks like.
-        msgspec.DecodeError: it is not JSON, or a field has the wrong type.
-    """
-    response, aside = forgiven(_decode, body)
-    return completion(endpoint, response, seconds, attempts, waited, aside)
+read_response: Reader[Response] = Reader(Response)
+"""Reads one."""
 
 
 def completion(

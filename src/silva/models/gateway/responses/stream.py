@@ -1,4 +1,4 @@
-"""A streamed reply of the Responses API, put together.
+"""A reply of the Responses API, whole or streamed, put together.
 
     output_text.delta, reasoning_…_text.delta ─▶ Delta (text, thinking)     output_item.done of reasoning ─▶ SignedDelta
     response.completed, .incomplete ─▶ the whole response ─▶ Completion     response.failed, error ─▶ Reported
@@ -19,8 +19,8 @@ from silva.models.endpoint import Endpoint
 from silva.models.forgiving import forgiven
 from silva.models.gateway.dialects.responses.items import CALLS
 from silva.models.gateway.dialects.responses.marks import RESPONSES
-from silva.models.gateway.responses.replies import Response, completion
-from silva.models.model import Delta
+from silva.models.gateway.responses.replies import Response, completion, read_response
+from silva.models.model import Completion, Delta
 from silva.models.stream import DONE
 from silva.models.wire import Reported, WireError
 from silva.tree import Json
@@ -55,7 +55,7 @@ _CALLED = ("response.function_call_arguments.", "response.custom_tool_call_input
 
 
 class Assembly:
-    """The events of one streamed reply so far. `finished` and `ended` once the whole response came."""
+    """What came of one reply so far. `finished` and `ended` once the whole response came."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -88,6 +88,8 @@ class Assembly:
             raise Reported(found.error or {"message": found.message, "code": found.code})
         if found.type in _ENDS and found.response is not None:
             self._response, self.ended = found.response, True
+            if bytes(found.response.output) in (b"null", b"[]"):
+                found.response.output = msgspec.Raw(_encode([self._items[index] for index in sorted(self._items)]))
             if found.type == "response.failed":
                 raise Reported(found.response.error or {"message": "the response failed", "code": "server_error"})
             return None
@@ -95,22 +97,29 @@ class Assembly:
             return None
         return self._heard(found, event)
 
-    def finish(self, seconds: float, attempts: int, waited: float) -> Delta:
-        """The last delta: the tool calls and the whole completion.
+    def whole(self, body: bytes) -> None:
+        """Take in a reply that comes in one piece.
 
         Raises:
+            msgspec.DecodeError: it is not JSON, or a field has the wrong type.
+        """
+        self._response, aside = forgiven(read_response, body)
+        self._aside += aside
+
+    def finish(self, seconds: float, attempts: int, waited: float) -> Completion:
+        """The whole reply; the arguments are those of `silva.models.stream.Assembly.finish`.
+
+        Raises:
+            Reported: it failed.
             WireError: the response has an item that cannot be read.
         """
         response = self._response
         if response is None:
             raise WireError("the stream has no response")
-        if bytes(response.output) in (b"null", b"[]"):
-            response.output = msgspec.Raw(_encode([self._items[index] for index in sorted(self._items)]))
         try:
-            whole = completion(self._endpoint, response, seconds, attempts, waited, tuple(self._aside))
+            return completion(self._endpoint, response, seconds, attempts, waited, tuple(self._aside))
         except msgspec.DecodeError as fault:
             raise WireError(f"the response cannot be read: {fault}") from fault
-        return Delta(tool_calls=whole.message.tool_calls, completion=whole)
 
     def _heard(self, found: _Event, event: bytes) -> Delta | None:
         written = _plain(event)
