@@ -9,8 +9,8 @@ from pathlib import Path
 import torch
 
 from local_engines.served import ServedSampler
+from silva.models.child import free_port
 from silva.models.local.network import best_dtype
-from silva.models.local.vllm import free_port
 
 
 def open_sampler(model: Path, threads: int) -> ServedSampler:

@@ -11,7 +11,8 @@ from pathlib import Path
 from local_engines.sampler import NotRun
 from local_engines.served import ServedSampler
 from silva.errors import MissingError
-from silva.models.local.vllm import VllmOptions, free_port, require_vllm, vllm_build, vllm_command, vllm_environment
+from silva.models.child import free_port
+from silva.models.local.vllm import VllmOptions, require_vllm, vllm_build, vllm_command, vllm_environment
 
 
 def open_sampler(model: Path, threads: int, python: str) -> ServedSampler:

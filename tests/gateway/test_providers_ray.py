@@ -16,9 +16,9 @@ import pytest
 
 from silva.errors import MissingError, UnreachableError
 from silva.models import Client, Endpoint, Request
+from silva.models.child import free_port
 from silva.models.gateway.config import Health, Route
 from silva.models.gateway.providers import open_providers
-from silva.models.gateway.providers.worker import free_port
 from silva.models.gateway.routing import Refused, Router
 from silva.models.gateway.routing.health import HealthChecks
 from silva.models.retry import NO_RETRY

@@ -45,7 +45,7 @@ def replay(ids: list[int], stops: list[str], special: bool = False) -> tuple[lis
         growing.grow(job)  # type: ignore[arg-type]
         if job.finish:
             break
-        shown.append(growing.shown(False))
+        shown.append(growing.shown)
     return shown, growing, job.finish
 
 
@@ -56,7 +56,7 @@ def replay(ids: list[int], stops: list[str], special: bool = False) -> tuple[lis
 )
 def test_what_is_shown_only_grows_and_is_the_beginning_of_the_whole(ids, stops, special) -> None:
     shown, growing, finish = replay(ids, stops, special)
-    whole = growing.shown(True)
+    whole = growing.text
     assert all(whole.startswith(text) for text in shown)
     assert all(len(earlier) <= len(later) or "<tool_call>" in whole for earlier, later in pairwise(shown))
     assert not any(stop in whole for stop in stops)

@@ -1,7 +1,8 @@
-"""A model server as a child process: started on a free loopback port with a token of its own, gone when its parent is.
+"""Servers as processes of their own: under a warden, gone with all they started when they are stopped or we are gone.
 
-The child watches its standard input, a pipe whose other end this process holds: however this process ends, `kill -9`
-included, the pipe closes and the child stops. The child's first line on standard output is its url.
+Process ─▶ warden ─▶ command        how it is known to be ready is told by
+    Child                its first line on standard output, which is its url: a module of Silva's own
+    gateway Worker, vLLM its health path
 """
 
 from __future__ import annotations
@@ -9,74 +10,100 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from threading import Thread
+from typing import IO, Any
 
 from silva.errors import MissingError, UsageError
+from silva.models import warden
 from silva.models.errors import ModelError
 
 TOKEN_VARIABLE = "SILVA_MODEL_TOKEN"
 """Environment variable through which a child gets its token."""
 
-STOP_SECONDS = 5.0
+GRACE = 10.0
+"""Seconds between asking a server to stop and making it."""
 
 
-def stop_with_parent(stop: Callable[[], None]) -> None:
-    """In a child: call `stop` once the parent has closed our standard input or died."""
+class Process:
+    """See the module.
 
-    def wait() -> None:
-        while os.read(0, 4096):
-            pass
-        stop()
+    Args:
+        arguments: the command.
+        variables: its environment.
+        stdout: as of `subprocess.Popen`, and
+        stderr: likewise.
+        grace: seconds between asking it to stop and making it.
+    """
 
-    Thread(target=wait, name="silva-parent", daemon=True).start()
-
-
-def run_child(serve: Callable[[], None]) -> None:
-    """In a child: serve, and tell the parent in one line on standard output where it fails in a way a user can mend."""
-    try:
-        serve()
-    except (UsageError, MissingError) as fault:
-        print(f"error {type(fault).__name__} {fault}", flush=True)
-        sys.exit(int(fault.code))
-
-
-class Child:
-    """A running child server; `url` and `token` are how to reach it."""
-
-    def __init__(self, process: subprocess.Popen[bytes], url: str, token: str) -> None:
-        self._process = process
-        self.url = url
-        self.token = token
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        variables: Mapping[str, str],
+        stdout: int | IO[Any] = subprocess.PIPE,
+        stderr: int | None = None,
+        grace: float = GRACE,
+    ) -> None:
+        self._grace = grace
+        self.popen = subprocess.Popen(
+            [sys.executable, "-I", "-S", str(Path(warden.__file__).resolve()), str(grace), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=stdout,
+            stderr=stderr,
+            env=variables,
+            start_new_session=True,  # Ctrl-C reaches us first, who still need it for what is to end
+        )
 
     @property
     def pid(self) -> int:
-        """The child's process id."""
-        return self._process.pid
+        """The warden's process id."""
+        return self.popen.pid
 
     @property
     def running(self) -> bool:
-        """Whether the child lives."""
-        return self._process.poll() is None
+        """Whether it lives."""
+        return self.popen.poll() is None
+
+    def ask_to_stop(self) -> None:
+        """Have it begin to stop, with all it started; does not wait."""
+        if self.popen.stdin is not None:
+            self.popen.stdin.close()
 
     async def stop(self) -> None:
-        """Stop the child; kill it if it will not go."""
+        """Stop it; returns when all it started is gone."""
         await asyncio.to_thread(self.stop_now)
 
     def stop_now(self) -> None:
         """`stop`, blocking."""
-        if self._process.stdin is not None:
-            self._process.stdin.close()
+        self.ask_to_stop()
         try:
-            self._process.wait(STOP_SECONDS)
+            self.popen.wait(self._grace + 10.0)
         except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        if self._process.stdout is not None:
-            self._process.stdout.close()
+            self.popen.kill()
+            self.popen.wait()
+
+
+class Child(Process):
+    """A module of Silva's own that serves a model; `url` and `token` are how to reach it."""
+
+    url = ""
+
+    def __init__(self, module: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        self.token = secrets.token_urlsafe(24)
+        variables = {**os.environ, **environment, TOKEN_VARIABLE: self.token}
+        source = str(Path(__file__).resolve().parents[2])  # a checkout that is not installed must still find itself
+        variables["PYTHONPATH"] = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
+        super().__init__([sys.executable, "-m", module, *arguments], variables)
+
+    def stop_now(self) -> None:
+        """See `Process`."""
+        super().stop_now()
+        assert self.popen.stdout is not None
+        self.popen.stdout.close()
 
 
 def start_child(module: str, arguments: list[str], what: str, environment: dict[str, str] | None = None) -> Child:
@@ -92,20 +119,9 @@ def start_child(module: str, arguments: list[str], what: str, environment: dict[
         UsageError, MissingError: what the child said it needs.
         ModelError: it ended without a word.
     """
-    token = secrets.token_urlsafe(24)
-    variables = {**os.environ, **(environment or {}), TOKEN_VARIABLE: token}
-    source = str(Path(__file__).resolve().parents[2])  # a checkout that is not installed must still find itself
-    variables["PYTHONPATH"] = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
-    process = subprocess.Popen(
-        [sys.executable, "-m", module, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=variables,
-        start_new_session=True,  # Ctrl-C reaches the run first, which still needs its model to drain
-    )
-    assert process.stdout is not None
-    child = Child(process, "", token)
-    while line := process.stdout.readline().decode("utf-8", "replace").strip():
+    child = Child(module, arguments, environment or {})
+    assert child.popen.stdout is not None
+    while line := child.popen.stdout.readline().decode("utf-8", "replace").strip():
         kind, _, rest = line.partition(" ")
         if kind == "url":
             child.url = rest
@@ -115,11 +131,38 @@ def start_child(module: str, arguments: list[str], what: str, environment: dict[
             name, _, message = rest.partition(" ")
             raise MissingError(message) if name == "MissingError" else UsageError(message)
     child.stop_now()
-    raise ModelError(
-        "unreachable", f"{what} ended while it started (exit code {process.returncode}); its words are above"
-    )
+    code = child.popen.returncode
+    raise ModelError("unreachable", f"{what} ended while it started (exit code {code}); its words are above")
+
+
+def run_child(serve: Callable[[], None]) -> None:
+    """In a child: serve, and tell the parent in one line on standard output where it fails in a way a user can mend."""
+    try:
+        serve()
+    except (UsageError, MissingError) as fault:
+        print(f"error {type(fault).__name__} {fault}", flush=True)
+        sys.exit(int(fault.code))
 
 
 def announce(url: str) -> None:
     """In a child: tell the parent the url."""
     print(f"url {url}", flush=True)
+
+
+def stop_with_parent(stop: Callable[[], None]) -> None:
+    """In a process without a warden: call `stop` once who started it has closed our standard input or died."""
+
+    def wait() -> None:
+        while os.read(0, 4096):
+            pass
+        stop()
+
+    Thread(target=wait, name="silva-parent", daemon=True).start()
+
+
+def free_port(host: str = "127.0.0.1") -> int:
+    """A port nobody listens on. Somebody else may take it before it is used: then the start fails."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_STREAM) as found:
+        found.bind((host, 0))
+        return found.getsockname()[1]

@@ -41,7 +41,8 @@ _PLAIN_STARTS = (None, True, False, "gaussian", "orthogonal", "eva")
 
 
 class AdapterConfig(msgspec.Struct, frozen=True):
-    """The fields of `adapter_config.json` that say how the weights are meant."""
+    """The fields of `adapter_config.json` that say how the weights are meant; those after `init_lora_weights` cannot be
+    served where they say anything."""
 
     peft_type: str
     r: int
@@ -51,16 +52,16 @@ class AdapterConfig(msgspec.Struct, frozen=True):
     base_model_name_or_path: str | None = None
     bias: str = "none"
     init_lora_weights: bool | str | None = True
-    use_dora: bool | None = None
-    fan_in_fan_out: bool | None = None
-    lora_bias: bool | None = None
-    use_qalora: bool | None = None
-    modules_to_save: list[str] | None = None
-    rank_pattern: dict[str, Any] | None = None
-    alpha_pattern: dict[str, Any] | None = None
-    layer_replication: list[Any] | None = None
-    target_parameters: list[str] | None = None
-    alora_invocation_tokens: list[int] | None = None
+    use_dora: Any = None
+    fan_in_fan_out: Any = None
+    lora_bias: Any = None
+    use_qalora: Any = None
+    modules_to_save: Any = None
+    rank_pattern: Any = None
+    alpha_pattern: Any = None
+    layer_replication: Any = None
+    target_parameters: Any = None
+    alora_invocation_tokens: Any = None
 
     @property
     def scale(self) -> float:
@@ -120,10 +121,8 @@ def _config(folder: Path) -> AdapterConfig:
             f"adapter {name}: init_lora_weights={config.init_lora_weights} changes the base weights;"
             " convert it to a plain LoRA with peft first"
         )
-    for field in (
-        *("use_dora", "fan_in_fan_out", "lora_bias", "use_qalora", "modules_to_save", "rank_pattern", "alpha_pattern"),
-        *("layer_replication", "target_parameters", "alora_invocation_tokens"),
-    ):
+    fields = AdapterConfig.__struct_fields__
+    for field in fields[fields.index("use_dora") :]:
         if getattr(config, field):
             raise UsageError(f"adapter {name}: it uses {field}, which cannot be served")
     return config

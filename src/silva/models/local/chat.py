@@ -60,7 +60,7 @@ class Chat:
         blank = ChatReply(model=request.model or self._model)
         sent = 0
         async for _ in flight.moves():
-            text = flight.growing.shown(False)
+            text = flight.growing.shown
             if len(text) > sent and not flight.done:
                 await exchange.event(blank.event({"content": text[sent:]}))
                 sent = len(text)

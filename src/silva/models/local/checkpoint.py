@@ -7,6 +7,7 @@ model.safetensors | model.safetensors.index.json ─▶ weights by name, all of 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -66,13 +67,7 @@ class Architecture(Record, frozen=True, kw_only=True):
     @property
     def parameters(self) -> int:
         """How many numbers the weights hold."""
-        total = 0
-        for shape in self.shapes().values():
-            count = 1
-            for length in shape:
-                count *= length
-            total += count
-        return total
+        return sum(math.prod(shape) for shape in self.shapes().values())
 
 
 def read_architecture(folder: Path) -> Architecture:

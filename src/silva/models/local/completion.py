@@ -68,7 +68,7 @@ class Completion:
         async for _ in flight.moves():
             if flight.done:
                 break
-            text, count = flight.growing.shown(False), len(job.logprobs)
+            text, count = flight.growing.shown, len(job.logprobs)
             if count > told:
                 news = self._sampled(request, flight, told, count)
                 await exchange.event(part(request, model, text[shown:], news, offset, prompt))

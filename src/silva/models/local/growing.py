@@ -53,10 +53,9 @@ class Growing:
             job.finish = "stop"
         self.text = text
 
-    def shown(self, finished: bool) -> str:
+    @property
+    def shown(self) -> str:
         """The text that later tokens cannot change or turn into a mark or a stop string."""
-        if finished:
-            return self.text
         text = self.text.rstrip("�")
         starts = [place for mark in self._marks if (place := text.find(mark)) >= 0]
         if starts:

@@ -108,7 +108,7 @@ class Prompter:
     def calls(self, text: str, ids: list[int], request: ChatRequest) -> tuple[str, tuple[ReplyCall, ...]]:
         """A reply's words and its calls, in the form the model's family writes them."""
         if TAGGED in self.renderer.syntax.calls:
-            return split_calls(text)
+            return split_calls(text, _tools(request))
         message = self.renderer.parse(ids, _tools(request)).message
         if not message.tool_calls:
             return text, ()

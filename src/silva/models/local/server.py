@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from silva.models.bundled import packed_weights, require, weights_folder
-from silva.models.child import TOKEN_VARIABLE, Child, announce, run_child, start_child, stop_with_parent
+from silva.models.child import TOKEN_VARIABLE, Child, announce, run_child, start_child
 from silva.models.local import MODEL
 from silva.models.local.checkpoint import read_architecture, weight_files
 from silva.models.local.weights import fingerprint, served_name
@@ -27,7 +27,6 @@ def serve_local(
     listening: socket.socket,
     token: str | None,
     say: Callable[[str], None],
-    watch: Callable[[Callable[[], None]], None] | None = None,
     threads: int | None = None,
     rows: int = 32,
     adapters: Path | None = None,
@@ -39,7 +38,6 @@ def serve_local(
         listening: from `bind`.
         token: what clients must present, or None for anyone.
         say: told the url.
-        watch: given a function that stops the server.
         threads: of torch; None leaves its default.
         rows: most requests computed at once.
         adapters: the folder LoRA adapters may be loaded from, or None for none.
@@ -60,7 +58,7 @@ def serve_local(
     engine = Engine(folder, rows=rows, threads=threads, ends=prompter.ends)
     prompter.check(engine.network.vocabulary)
     app = LocalApp(engine, prompter, fingerprint(folder, name), token, adapters, name)
-    serve_forever(app, listening, say, watch)
+    serve_forever(app, listening, say)
 
 
 def start_local(
@@ -98,6 +96,4 @@ def main(arguments: list[str]) -> None:
     threads, rows = int(arguments[0]) or None, int(arguments[1])
     adapters, weights = (Path(word) if word else None for word in arguments[2:4])
     token = os.environ.pop(TOKEN_VARIABLE)
-    run_child(
-        lambda: serve_local(bind("127.0.0.1", 0), token, announce, stop_with_parent, threads, rows, adapters, weights)
-    )
+    run_child(lambda: serve_local(bind("127.0.0.1", 0), token, announce, threads, rows, adapters, weights))

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,6 +23,7 @@ from types import FrameType
 import msgspec
 
 from silva.errors import MissingError, UnreachableError
+from silva.models.child import Process, free_port
 from silva.models.local import MODEL
 from silva.tree import Record
 
@@ -149,16 +149,17 @@ def serve_vllm(folder: Path, options: VllmOptions, say: Callable[[str], None], d
     options = require_vllm(options)
     if not options.port:
         options = msgspec.structs.replace(options, port=free_port(options.host))
-    process = subprocess.Popen(
+    process = Process(
         vllm_command(folder, options),
-        env=vllm_environment(options, os.environ),
+        vllm_environment(options, os.environ),
         stdout=sys.stderr,  # standard output is for the url
+        grace=STOP_SECONDS,
     )
     asked: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
         asked.append(number)
-        process.terminate()
+        process.ask_to_stop()
 
     kept = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
@@ -166,25 +167,17 @@ def serve_vllm(folder: Path, options: VllmOptions, say: Callable[[str], None], d
             return 0
         shown = f"[{options.host}]" if ":" in options.host else options.host
         say(f"http://{shown}:{options.port}/v1")
-        code = process.wait()
+        code = process.popen.wait()
         if asked:
             return 0
         raise UnreachableError(f"vLLM's server ended by itself (exit code {code}); its words are above")
     finally:
-        _end(process)
+        process.stop_now()
         for number, handler in kept.items():
             signal.signal(number, handler)
 
 
-def free_port(host: str) -> int:
-    """A port nobody listens on at the moment."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.bind((host, 0))
-        return probe.getsockname()[1]
-
-
-def _healthy(process: subprocess.Popen[bytes], options: VllmOptions, deadline: float, asked: list[int]) -> bool:
+def _healthy(process: Process, options: VllmOptions, deadline: float, asked: list[int]) -> bool:
     """Whether it came to health; False where it was told to stop first."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(options.host, options.host)
     url = f"http://[{host}]:{options.port}/health" if ":" in host else f"http://{host}:{options.port}/health"
@@ -193,9 +186,9 @@ def _healthy(process: subprocess.Popen[bytes], options: VllmOptions, deadline: f
     while time.monotonic() < until:
         if asked:
             return False
-        if process.poll() is not None:
+        if not process.running:
             raise UnreachableError(
-                f"vLLM's server ended while it started (exit code {process.returncode}); its words are above"
+                f"vLLM's server ended while it started (exit code {process.popen.returncode}); its words are above"
             )
         try:
             with opener.open(url, timeout=5) as reply:
@@ -204,13 +197,3 @@ def _healthy(process: subprocess.Popen[bytes], options: VllmOptions, deadline: f
         except (urllib.error.URLError, OSError):
             time.sleep(0.25)  # not yet
     raise UnreachableError(f"vLLM's server was not healthy within {deadline:.0f} s; its words are above")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.terminate()
-    try:
-        process.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

@@ -12,7 +12,7 @@ from types import TracebackType
 import msgspec
 
 from silva.collecting import collect_seldom
-from silva.models.child import TOKEN_VARIABLE, Child, announce, run_child, start_child, stop_with_parent
+from silva.models.child import TOKEN_VARIABLE, Child, announce, run_child, start_child
 from silva.models.scripted.app import ScriptedApp
 from silva.models.scripted.script import Script, load_script
 from silva.models.serving import ServerThread, serve_forever
@@ -100,6 +100,6 @@ def main(arguments: list[str]) -> None:
         # Requests are trees without cycles, and pauses of the collector would show as latency nobody asked for.
         gc.freeze()
         collect_seldom()
-        serve_forever(app, bind("127.0.0.1", 0), announce, stop_with_parent)
+        serve_forever(app, bind("127.0.0.1", 0), announce)
 
     run_child(serve)

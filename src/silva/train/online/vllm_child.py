@@ -6,12 +6,11 @@ python -m silva.train.online.vllm_child FOLDER NAME ROWS PYTHON      the token: 
 from __future__ import annotations
 
 import os
-import signal
 import sys
 from pathlib import Path
 
 from silva.errors import UnreachableError, UsageError
-from silva.models.child import TOKEN_VARIABLE, announce, run_child, stop_with_parent
+from silva.models.child import TOKEN_VARIABLE, announce, run_child
 from silva.models.local.vllm import VllmOptions, serve_vllm
 
 
@@ -24,7 +23,6 @@ def serve() -> None:
     """
     folder, name, rows, python = sys.argv[1:]
     token = os.environ.pop(TOKEN_VARIABLE)
-    stop_with_parent(lambda: os.kill(os.getpid(), signal.SIGTERM))
     options = VllmOptions(port=0, token=token, rows=int(rows), adapters=True, python=python, name=name)
     try:
         serve_vllm(Path(folder), options, announce)

@@ -167,8 +167,7 @@ class ProcessProvider:
             self._fleet.add(worker.backend)
             self._expect()
             log.info("%s serves", worker.backend.name)
-            await worker.ended()
-            raise Failed(await worker.last_words())
+            raise Failed(await worker.ended())
         except Failed as fault:
             now = self._fleet.now()
             self._trouble = str(fault)

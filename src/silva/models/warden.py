@@ -1,10 +1,10 @@
-"""Watches over one command: a script between the gateway and a model server, so that nothing outlives the gateway.
+"""Watches over one command: a script between us and a server, so that nothing outlives us.
 
-    gateway ══ pipe ══▶ warden ── session of its own ──▶ command and all it starts
+    we ══ pipe ══▶ warden ── session of its own ──▶ command and all it starts
 
-The pipe is the warden's standard input. When it closes, because the gateway wants the command to stop or because the
-gateway is dead (`kill -9` included), the whole session gets SIGTERM, after the grace SIGKILL, and whoever left the
-session is killed too. The warden ends with the command's exit code. Standard library only: it starts in milliseconds.
+The pipe is the warden's standard input. When it closes, because we want the command to stop or because we are dead
+(`kill -9` included), the whole session gets SIGTERM, after the grace SIGKILL, and whoever left the session is killed
+too. The warden ends with the command's exit code. Standard library only: it starts in milliseconds.
 
     python warden.py GRACE_SECONDS COMMAND [ARGUMENT ...]
 """
