@@ -122,7 +122,7 @@ def test_a_dockerfile_of_file_commands_is_understood():
         ("FROM python:3.11\nFROM python:3.11\nWORKDIR /app\n", "line 2: a second FROM"),
         (
             "FROM python:3.11\nWORKDIR /app\nRUN apt-get update && apt-get install -y no-such-thing-1\n",
-            "lack some: apt-get install no-such-thing-1",
+            "neither this machine nor its apt has all packages: apt-get install no-such-thing-1",
         ),
         ("FROM python:3.11\nWORKDIR /app\nRUN echo a | sudo tee b\n", "RUN starts sudo"),
         ("FROM python:3.11\nWORKDIR /app\nRUN bash -c 'pip install six'\n", "RUN starts pip"),

@@ -179,6 +179,8 @@ class ContainerSandbox(HeldSandbox):
     async def prepare(self, image: str, snapshot: str) -> None:
         """Start it. Raises MissingError, StoreError, UsageError."""
         limits, engine = self.limits, self._backend.engine.name
+        if self.spec.system is not None:
+            raise UsageError("system: a container has its image's own /usr")
         for here in self.spec.mounts:
             if not here.exists():
                 raise UsageError(f"mounts: there is no {here}")

@@ -32,12 +32,19 @@ def creation(spec: Spec, files: Files, etc: Path, user: int | None, deputy: int,
         "uid": INSIDE_USER,
         "deputy": deputy,
         "user": user,
-        **files.mounts(),
+        **staged(spec, files),
         "binds": binds,
         "read": system.lent(binds, spec),
         "program": system.bubblewrap(),
         "arguments": [*arguments, "/bin/sh", "-c", first.HOLDER],
     }
+
+
+def staged(spec: Spec, files: Files) -> dict[str, Any]:
+    """What is mounted for a sandbox besides what it is lent: its own files, and the system's where more is laid over
+    it."""
+    mounts = files.mounts()
+    return {**mounts, "overlays": [*mounts["overlays"], *system.laid(spec)]}
 
 
 def bounds(limits: Limits, *, grouped: bool) -> dict[str, int]:

@@ -133,8 +133,7 @@ def back(
         StoreError: something that it had is not there now.
     """
     binds, _ = system.arguments(prepared, spec, 0)
-    sources = {"/etc": "/sys/b0", **_WRITTEN}
-    sources |= {os.path.normpath(there): f"/sys/b{n}" for n, (_, _, there) in enumerate(system.mounted(spec), 1)}
+    sources = _WRITTEN | system.sources(spec)
     words = ["criu", "restore", "-D", str(folder), "-W", str(log.parent), "-o", log.name, "-d", "-S"]
     words += ["--pidfile", str(pid), "--root", "/sys/root", *_COMMON]
     for path in about.mounts:

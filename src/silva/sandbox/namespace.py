@@ -23,7 +23,7 @@ from silva.sandbox import first, owner
 from silva.sandbox.capabilities import Capabilities
 from silva.sandbox.cgroup import Group, members
 from silva.sandbox.connections import broken
-from silva.sandbox.creation import INSIDE_USER, bounds, creation
+from silva.sandbox.creation import INSIDE_USER, bounds, creation, staged
 from silva.sandbox.files import Files, give
 from silva.sandbox.frozen import Refused
 from silva.sandbox.ground import Ground
@@ -153,7 +153,8 @@ class NamespaceSandbox(HeldSandbox):
 
     async def _bring_back(self, processes: Layer) -> None:
         """Have programs run on that were written down. Raises Refused, StoreError."""
-        message = {"deputy": self._number, "user": self._backend.user, "uid": INSIDE_USER, **self._files.mounts()}
+        message = {"deputy": self._number, "user": self._backend.user, "uid": INSIDE_USER}
+        message |= staged(self.spec, self._files)
         store = self._backend.snapshots
         images = store.folder / "layers" / processes.name
         with store.sharing.adding():  # what it reads must not go meanwhile

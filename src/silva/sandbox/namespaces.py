@@ -17,7 +17,7 @@ from typing import Self
 
 import msgspec
 
-from silva.errors import MissingError, StoreError
+from silva.errors import MissingError, StoreError, UsageError
 from silva.sandbox import owner, system
 from silva.sandbox.blanks import Blanks
 from silva.sandbox.capabilities import Capabilities, Fidelity, Held, Isolation
@@ -107,6 +107,8 @@ class Namespaces(Backend):
             raise SandboxGone("the backend is closed; open another")
         spec.limits.checked()
         system.checked(spec)
+        if spec.system is not None and not isinstance(self.snapshots, Layers):
+            raise UsageError("system: nothing can be laid over /usr here: there are no overlays")
         sandbox = NamespaceSandbox(self, secrets.token_hex(4), spec)
         self.sandboxes[sandbox.id] = sandbox
         try:

@@ -74,6 +74,8 @@ class Processes(Backend):
         spec.limits.checked()
         if spec.network or spec.mounts:
             raise UsageError("a sandbox without isolation reaches every host and file: leave network and mounts out")
+        if spec.system is not None:
+            raise UsageError("a sandbox without isolation has this machine's own /usr: leave system out")
         if spec.files is not None and not spec.files.is_dir():
             raise UsageError(f"files: there is no folder {spec.files}")
         sandbox = ProcessSandbox(self, secrets.token_hex(4), spec)

@@ -35,6 +35,8 @@ class Spec(Record, frozen=True, kw_only=True):
         mounts: what else of this machine it may read: path here to path there.
         writable: folders of this machine that it may write, in place: path here to path there; /workspace may be one.
             Where root is the caller, what they hold is given to the sandbox's user. No checkpoint holds them.
+        system: a folder whose `usr` is laid over this machine's /usr, to be read (backend `namespaces`, where there are
+            overlays): programs that are not installed here.
         variables: the environment of its programs, besides PATH, HOME, LANG, TERM and TMPDIR.
         network: hosts it may reach, by a proxy: `host`, `host:port`, `*.domain`; none when empty.
         doors: ports of this machine's loopback that programs find on their own loopback, under the same number.
@@ -50,6 +52,7 @@ class Spec(Record, frozen=True, kw_only=True):
     files: Path | None = None
     mounts: dict[Path, str] = msgspec.field(default_factory=dict)
     writable: dict[Path, str] = msgspec.field(default_factory=dict)
+    system: Path | None = None
     variables: dict[str, str] = msgspec.field(default_factory=dict)
     network: tuple[str, ...] = ()
     doors: tuple[int, ...] = ()

@@ -54,6 +54,7 @@ _ETC = (
 """What of /etc programs need to run. Passwords, keys, the machine's name and its users are not among it."""
 _RESERVED = ("/proc", "/dev", "/etc", "/tmp", "/var/tmp", "/run", WORKSPACE, "/home/agent", "/", *_SYSTEM)
 _SHARED_MEMORY = 64 << 20
+_LAID = "usr"
 
 
 class Reached(Record, frozen=True, kw_only=True):
@@ -91,6 +92,8 @@ def checked(spec: Spec) -> None:
         free = place == WORKSPACE and here in spec.writable
         if not there.startswith("/") or (place in _RESERVED and not free):
             raise UsageError(f"mounts: {there!r} cannot be where {here} stands: give an absolute path of its own")
+    if spec.system is not None and not (spec.system / "usr").is_dir():
+        raise UsageError(f"system: there is no folder {spec.system / 'usr'}")
     if spec.host_network and (spec.network or spec.doors):
         raise UsageError("network: with this machine's own there is no list of hosts, and no door is needed")
 
@@ -136,6 +139,8 @@ def arguments(prepared: Path, spec: Spec, user: int, *, users: bool = False) -> 
         *("--info-fd", "3", "--seccomp", "4"),
     ]
     words += _system()
+    if spec.system is not None:
+        words += ["--ro-bind", f"/sys/{_LAID}", "/usr"]
     words += ["--ro-bind", "/sys/b0", "/etc", "--proc", "/proc", "--dev", "/dev"]
     words += ["--perms", "1777", "--size", str(_SHARED_MEMORY), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
     words += ["--dir", "/run", "--dir", "/var"]
@@ -146,6 +151,19 @@ def arguments(prepared: Path, spec: Spec, user: int, *, users: bool = False) -> 
         _place_for(prepared, here, os.path.normpath(there))
         words += [kind, f"/sys/b{len(binds) - 1}", os.path.normpath(there)]
     return binds, [*words, "--chdir", WORKSPACE, "--remount-ro", "/"]
+
+
+def laid(spec: Spec) -> list[dict[str, Any]]:
+    """What of the system is put together for a spec, for the fork server: /usr with more on top of it, to be read."""
+    if spec.system is None:
+        return []
+    return [{"name": _LAID, "folder": "/", "lower": [str(spec.system.absolute() / "usr"), "/usr"]}]
+
+
+def sources(spec: Spec) -> dict[str, str]:
+    """Where what is mounted for a spec is put together, by its place."""
+    found = {"/etc": "/sys/b0", **({} if spec.system is None else {"/usr": f"/sys/{_LAID}"})}
+    return found | {os.path.normpath(there): f"/sys/b{n}" for n, (_, _, there) in enumerate(mounted(spec), 1)}
 
 
 def mounted(spec: Spec) -> list[tuple[str, Path, str]]:

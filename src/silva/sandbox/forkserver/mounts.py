@@ -48,7 +48,9 @@ def _overlay(place: dict[str, Any]) -> None:
     os.mkdir(target)  # noqa: PTH102 - as above
     os.chdir(place["folder"])  # layers are named from here: what the kernel takes is one page long
     lower = ":".join(_escaped(each) for each in place["lower"])
-    data = f"lowerdir={lower},upperdir={place['upper']},workdir={place['work']},userxattr,volatile"
+    data = f"lowerdir={lower},userxattr"
+    if "upper" in place:  # else it is only read
+        data += f",upperdir={place['upper']},workdir={place['work']},volatile"
     syscalls.mount("overlay", target, "overlay", syscalls.MS_NOSUID | syscalls.MS_NODEV, data)
 
 

@@ -2,8 +2,8 @@
 
     Dockerfile ─▶ Recipe: COPY and RUN steps in order, packages, variables, where to start ─▶ World carries it out
 
-A stock python, debian or ubuntu image stands for this machine's own tools, also for the packages of Debian that are
-installed here; packages of Python and of Node are fetched (`software`, `node`). What needs more (other images, users,
+A stock python, debian or ubuntu image stands for this machine's own tools; packages of Debian that are not installed
+here, of Python and of Node are fetched (`debian`, `software`, `node`). What needs more (other images, users,
 several stages) is refused by name: nothing is left out in silence.
 """
 
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from silva.envs.gyms.terminal import software
+from silva.envs.gyms.terminal import debian, software
 from silva.envs.gyms.terminal import tools_of_tests as tools
 from silva.envs.gyms.terminal.copying import chosen
 from silva.envs.gyms.terminal.harbor import HarborTask, Machine, unknown
@@ -151,11 +151,8 @@ class _Reading:
             self._refuse(1, "there is no WORKDIR: name the folder that the task works in")
         # The topmost of the folders worked in that the last one lies in.
         root = min((each for each in self._folders if f"{self._folders[-1]}/".startswith(f"{each}/")), key=len)
-        lacks = software.lacking(tuple(dict.fromkeys(self._debian)))
-        if lacks:
-            self._refuse(
-                1, f"this machine's own tools stand for the image's, and lack some: apt-get install {' '.join(lacks)}"
-            )
+        if lacks := debian.unknown(tuple(dict.fromkeys(self._debian))):
+            self._refuse(1, f"neither this machine nor its apt has all packages: apt-get install {' '.join(lacks)}")
         return Recipe(
             steps=tuple(self._steps),
             root=root,

@@ -48,8 +48,8 @@ def fetched(
     if place.is_dir():
         return place
     new = place.with_name(f"{known}-{secrets.token_hex(3)}")
-    words = command(new)
     new.mkdir(parents=True)
+    words = command(new)
     try:
         done = subprocess.run(words, capture_output=True, text=True, timeout=_SECONDS, check=False)
     except subprocess.TimeoutExpired as error:
@@ -58,7 +58,12 @@ def fetched(
     if done.returncode:
         shutil.rmtree(new, ignore_errors=True)
         raise MissingError(f"task {name}: {', '.join(wanted)} cannot be installed: {why(done.stderr)}")
-    (new / "packages.txt").write_text("\n".join([*wanted, "", *settled(new)]) + "\n")
+    try:
+        came = settled(new)
+    except (OSError, subprocess.SubprocessError) as error:
+        shutil.rmtree(new, ignore_errors=True)
+        raise MissingError(f"task {name}: what {installer} fetched cannot be used: {error}") from error
+    (new / "packages.txt").write_text("\n".join([*wanted, "", *came]) + "\n")
     if not place.exists():
         new.rename(place)
     else:

@@ -1,7 +1,7 @@
 """Software that a Dockerfile installs: what of it this machine has, and what is fetched once and lent to sandboxes.
 
     RUN apt-get install a && pip install b && mkdir c ─▶ Needed(debian a, python b), and what is left to run: mkdir c
-    debian packages: this machine's own must do        python packages: wheels, kept by their names' digest, /opt/python
+    debian packages: `debian`                          python packages: wheels, kept by their names' digest, /opt/python
     pip install -r FILE: the task's own file           npm install -g: `node`
 
 Wheels alone are taken: to unpack one runs nothing of it. They come by pip with this machine's own configuration, once;
@@ -13,7 +13,6 @@ from __future__ import annotations
 import posixpath
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -147,20 +146,6 @@ def _listed(path: str, file: Callable[[str], str | None], deep: int = 0) -> list
         if name.lower() not in ("pip", "setuptools", "wheel"):
             found.append(f"{name}; {marker.strip()}" if marker.strip() else name)
     return found
-
-
-def lacking(packages: tuple[str, ...]) -> list[str]:
-    """Which of Debian's packages this machine has not."""
-    if not packages or shutil.which("dpkg-query") is None:
-        return list(packages)
-    done = subprocess.run(
-        ["dpkg-query", "-W", "-f", "${Package} ${db:Status-Abbrev}\n", *packages],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    here = {line.split()[0] for line in done.stdout.splitlines() if line.split()[1:2] == ["ii"]}
-    return [package for package in packages if package not in here]
 
 
 def fetched(packages: tuple[str, ...], name: str) -> Path | None:

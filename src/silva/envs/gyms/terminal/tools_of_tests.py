@@ -13,7 +13,7 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
-from silva.envs.gyms.terminal import software
+from silva.envs.gyms.terminal import debian, software
 from silva.envs.gyms.terminal.harbor import HarborTask
 
 _BRINGS_UV = re.compile(
@@ -49,9 +49,8 @@ def unknown(script: str) -> str:
             needs = software.needed(line)
         except ValueError as error:
             return f"tests/test.sh line {number}: {error}"
-        lacks = software.lacking(tuple(each for each in needs.debian if each != "curl"))
-        if lacks:
-            return f"tests/test.sh line {number}: this machine lacks: apt-get install {' '.join(lacks)}"
+        if lacks := debian.unknown(tuple(each for each in needs.debian if each != "curl")):
+            return f"tests/test.sh line {number}: neither this machine nor its apt has {' '.join(lacks)}"
         if re.search(r"\b(curl|wget)\b[^|;&]*(https?:)?//(?!localhost|127\.0\.0\.1)\S+", needs.rest):
             return f"tests/test.sh line {number} downloads something ({line.strip()[:60]}), and there is no network"
     return ""
@@ -74,6 +73,12 @@ def packages(task: HarborTask) -> tuple[str, ...]:
     if re.search(r"\bpytest\b", script) and not any(re.match(r"pytest(\W|$)", each) for each in found):
         found.append("pytest")
     return tuple(dict.fromkeys(each.replace("@", "==") if "==" not in each else each for each in found))
+
+
+def of_debian(task: HarborTask) -> tuple[str, ...]:
+    """The packages of Debian that a task's tests name; curl fetches nothing here."""
+    script = task.tests["test.sh"].content.decode(errors="replace")
+    return tuple(each for _, line in _lines(script) for each in software.needed(line).debian if each != "curl")
 
 
 def laid_out(folder: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from silva.envs.gyms.terminal import node, software, tools_of_tests, verdict
+from silva.envs.gyms.terminal import debian, node, software, tools_of_tests, verdict
 from silva.envs.gyms.terminal.copying import chosen
 from silva.envs.gyms.terminal.dockerfile import Recipe, Refused, recipe
 from silva.envs.gyms.terminal.harbor import HarborFile, HarborTask, lay_out
@@ -244,7 +244,10 @@ def _let_go(backend: Backend, checkpoint: str, resting: set[str]) -> None:
 def _spec(task: HarborTask, made: Recipe, processes: bool) -> Spec:
     python = software.fetched((*made.python, *tools_of_tests.packages(task)), task.name)
     javascript = node.fetched(made.node, task.name)
+    system = debian.fetched((*made.debian, *tools_of_tests.of_debian(task)), task.name)
     variables, mounts, path = dict(made.variables), dict[Path, str](), PATH
+    if system is not None:
+        mounts.update(debian.beside(system))
     if python is not None:
         mounts[python], path = software.PLACE, f"{path}:{software.PLACE}/bin"
         variables["PYTHONPATH"] = software.PLACE
@@ -253,7 +256,7 @@ def _spec(task: HarborTask, made: Recipe, processes: bool) -> Spec:
         variables["NODE_PATH"] = f"{node.PLACE}/lib/node_modules"
     if mounts:
         variables["PATH"] = path
-    return Spec(limits=_limits(task), variables=variables, processes=processes, mounts=mounts)
+    return Spec(limits=_limits(task), variables=variables, processes=processes, mounts=mounts, system=system)
 
 
 def _limits(task: HarborTask) -> Limits:
