@@ -73,3 +73,9 @@ class Clock(Dice):
 
     async def step(self, action: Message) -> Observation:
         return Observation(messages=(user("tick"),), done=True)
+
+
+class Claims(Dice):
+    """Says that it draws from no global generator, which is not true."""
+
+    own_random: ClassVar[bool] = True

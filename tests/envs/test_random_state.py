@@ -48,4 +48,6 @@ async def test_what_does_not_repeat_itself_is_found_out() -> None:
     assert (await check(entry("Dice"))).differs == ""
     leaky = await check(entry("Leaky"))
     assert "dice/0 repeats itself alone, and not beside others" in leaky.differs and leaky.holds
+    claims = await check(entry("Claims"))
+    assert "dice/0 repeats itself alone, and not beside others" in claims.differs
     assert "does not repeat itself with one seed (at the reset)" in (await check(entry("Clock"))).differs

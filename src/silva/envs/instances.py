@@ -5,7 +5,8 @@
 
 Used inside a host process and, unchanged, for `mode="inline"`. Every way an environment can misbehave short of killing
 its process ends here as a `Fault`. A class with `threaded = True` gets a thread (and event loop) per instance, so a
-slow synchronous simulator does not hold up its neighbours; any other runs on the host's own loop.
+slow synchronous simulator does not hold up its neighbours; any other runs on the host's own loop. A class with
+`own_random = True` draws from generators of its own alone, and is spared the exchange of the global ones' states.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class _Thread:
 
 class Instances:
     """Live instances of `kind`, by number. One request of an instance at a time; instances are independent, down to the
-    global random generators (unless `kind` is threaded). `shared`: whether others run in this process, too."""
+    global random generators (unless `kind` is threaded, or draws from none of them). `shared`: whether others run in this process, too."""
 
     def __init__(self, kind: type[Environment], options: Json | None = None, shared: bool = False) -> None:
         self._kind = kind
@@ -63,6 +64,7 @@ class Instances:
         self._threads: dict[int, _Thread] = {}
         self._pages: dict[tuple[str, int | None, tuple[str, ...]], list[Task]] = {}
         self.threaded: bool = bool(getattr(kind, "threaded", False))
+        self._own_random: bool = bool(getattr(kind, "own_random", False))
 
     def hello(self) -> Hello:
         """What the class declares.
@@ -106,7 +108,9 @@ class Instances:
 
     async def _run(self, number: int, work: Coroutine[Any, Any, Any]) -> Any:
         thread = self._threads.get(number)
-        return await (self._random.own(number, work) if thread is None else thread.run(work))
+        if thread is not None:
+            return await thread.run(work)
+        return await (work if self._own_random else self._random.own(number, work))
 
     async def _create(self, request: Request) -> Reply:
         async def build() -> Environment:

@@ -29,6 +29,7 @@ class Arithmetic:
     """Sums. The task holds its numbers, so the seed changes nothing."""
 
     capabilities: ClassVar[Capabilities] = Capabilities(tools=True, snapshot="deepcopy", max_turns=12)
+    own_random: ClassVar[bool] = True
 
     @classmethod
     def tasks(cls, split: str = "test") -> Iterable[Task]:

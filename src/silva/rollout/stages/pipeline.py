@@ -7,6 +7,7 @@ a failure that names the stage; other episodes go on.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
+from functools import cache
 from typing import Any, TypeVar
 
 from silva.envs import Evaluation, Observation
@@ -38,10 +39,10 @@ class Pipeline:
     """The stages of one episode."""
 
     def __init__(self, stages: Sequence[Stage]) -> None:
-        self._at = {
-            moment: [each for each in stages if getattr(type(each), moment) is not getattr(Stage, moment)]
-            for moment in MOMENTS
-        }
+        self._at: dict[str, list[Stage]] = {moment: [] for moment in MOMENTS}
+        for stage in stages:
+            for moment in _moments(type(stage)):
+                self._at[moment].append(stage)
 
     async def before_turn(self, live: Live) -> None:
         """See `Stage`."""
@@ -111,6 +112,12 @@ class Pipeline:
         for stage in self._at["attributes"]:
             said |= stage.attributes()
         return said
+
+
+@cache
+def _moments(kind: type[Stage]) -> tuple[str, ...]:
+    """The moments at which stages of this class do something."""
+    return tuple(moment for moment in MOMENTS if getattr(kind, moment) is not getattr(Stage, moment))
 
 
 async def _of(stage: Stage, doing: Awaitable[_T]) -> _T:
