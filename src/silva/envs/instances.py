@@ -54,7 +54,8 @@ class _Thread:
 
 class Instances:
     """Live instances of `kind`, by number. One request of an instance at a time; instances are independent, down to the
-    global random generators (unless `kind` is threaded, or draws from none of them). `shared`: whether others run in this process, too."""
+    global random generators (unless `kind` is threaded, or draws from none of them). `shared`: whether others run in
+    this process, too."""
 
     def __init__(self, kind: type[Environment], options: Json | None = None, shared: bool = False) -> None:
         self._kind = kind

@@ -1,12 +1,13 @@
 """What is said beyond what Silva reads: found when JSON is read, merged in again when the same API is written.
 
-    bytes ─▶ strict (every member has a field) ─────────────────▶ the records
-         └▶ by the same fields, and plain ─▶ walked side by side ─▶ the records, each with its `extra`
+    bytes ─▶ strict (every member has a field) ─────────────────────────▶ the records
+         └▶ by the same fields, and as unread members ─▶ side by side ─▶ the records, each with its `extra`
     records ─▶ their JSON ─▶ merged (what is written wins) ─▶ bytes
 
-A record of the wire that may say more derives from `Open`. Most bodies hold nothing unknown and are read once; the
-second reading is paid by those that do. An extra is a plain JSON object, nested as it was written; it is bounded by
-what is read at all (`sizes`), by `DEEPEST` levels and by `MOST` bytes for one member.
+A record of the wire that may say more derives from `Open`. A body that holds nothing unknown is read once. Where the
+last one held something, the next is expected to: its members are looked through without being read (token ids and log
+probabilities are most of a reply), and only the unknown ones become values. An extra is a plain JSON object, nested as
+it was written; it is bounded by what is read at all (`sizes`), by `DEEPEST` levels and by `MOST` bytes for one member.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ T = TypeVar("T")
 _LEAST, _LARGEST = -(2**63), 2**63 - 1
 
 _plain = msgspec.json.Decoder().decode
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_items = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -58,6 +61,7 @@ class Reader(Generic[T]):
         self._strict = msgspec.json.Decoder(_twin(kind, True)).decode
         self._lenient = msgspec.json.Decoder(_twin(kind, False)).decode
         self._bounded = bounded or within
+        self._more = False  # whether the last body said something beyond
 
     def __call__(self, data: bytes | msgspec.Raw) -> T:
         """The value.
@@ -66,26 +70,31 @@ class Reader(Generic[T]):
             msgspec.DecodeError: not JSON, or of the wrong shape.
             RecursionError: nested too deep.
         """
-        try:
-            return self._strict(data)
-        except msgspec.ValidationError:
-            value = self._lenient(data)
-        self._walk(value, _plain(data), "")
+        if not self._more:
+            try:
+                return self._strict(data)
+            except msgspec.ValidationError:
+                pass
+        value = self._lenient(data)
+        self._more = self._walk(value, data, "")
         return value
 
-    def _walk(self, value: Any, plain: Any, place: str) -> None:
+    def _walk(self, value: Any, unread: bytes | msgspec.Raw, place: str) -> bool:
+        """Give every open record its extra; whether there was any."""
+        found = False
         if isinstance(value, list):
-            for number, (inner, beside) in enumerate(zip(cast("list[Any]", value), plain, strict=False)):
-                self._walk(inner, beside, f"{place}[{number}]")
-        elif isinstance(value, msgspec.Struct) and isinstance(plain, dict):
-            members = cast("Json", plain)
+            for number, (inner, beside) in enumerate(zip(cast("list[Any]", value), _items(unread), strict=False)):
+                found |= self._walk(inner, beside, f"{place}[{number}]")
+        elif isinstance(value, msgspec.Struct):
+            members = _members(unread)
             names, inside = _shape(type(value))
             if isinstance(value, Open) and not members.keys() <= names:
-                more = {name: item for name, item in members.items() if name not in names}
-                value.extra = self._bounded(more, place)
+                more = {name: _plain(item) for name, item in members.items() if name not in names}
+                value.extra, found = self._bounded(more, place), True
             for field, name in inside:
                 if (beside := members.get(name)) is not None:
-                    self._walk(getattr(value, field), beside, f"{place}.{name}")
+                    found |= self._walk(getattr(value, field), beside, f"{place}.{name}")
+        return found
 
 
 def within(extra: Json, place: str) -> Json | None:
@@ -179,16 +188,23 @@ def grown(known: Json | None, more: Json) -> Json:
 
 @functools.cache
 def _shape(kind: type[msgspec.Struct]) -> tuple[frozenset[str], tuple[tuple[str, str], ...]]:
-    """The names of a record's members on the wire, and of those that may hold records field and name."""
+    """The names of a record's members on the wire, and of those that may hold open records field and name."""
     fields = msgspec.structs.fields(kind)
     names = frozenset(field.encode_name for field in fields if field.name != "extra")
-    return names, tuple((field.name, field.encode_name) for field in fields if _records(field.type))
+    return names, tuple((field.name, field.encode_name) for field in fields if _opens(field.type))
 
 
 def _records(kind: Any) -> bool:
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         return True
     return any(_records(inner) for inner in typing.get_args(kind))
+
+
+def _opens(kind: Any) -> bool:
+    """Whether a value of this type may hold an open record."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return issubclass(kind, Open) or any(_opens(field.type) for field in msgspec.structs.fields(kind))
+    return any(_opens(inner) for inner in typing.get_args(kind))
 
 
 @functools.cache
