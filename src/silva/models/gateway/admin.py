@@ -82,7 +82,9 @@ class Admin:
             case "POST", ["models", name, "pause" | "drain" | "resume" as what]:
                 await _body(exchange, Nothing)
                 route = self._gateway.route(name)
-                await getattr(route, what)()
+                waiting = getattr(route.router, what)()
+                if what == "drain":
+                    await waiting
                 return 200, route.snapshot()
             case _:
                 raise Problem("not_found", f"there is no {method} /admin/{'/'.join(parts)}: see /openapi.json")
@@ -94,16 +96,9 @@ class Admin:
 
     async def _open_rollout(self, exchange: Exchange, run: str, asked: OpenRollout) -> Json:
         account = await self._gateway.account(run)
-        rollout = Rollout(
-            run_id=run,
-            name=asked.rollout,
-            task_id=asked.task_id or f"gateway/{asked.rollout}",
-            env=asked.env,
-            index=asked.index,
-            attempt=asked.attempt,
-            seed=asked.seed,
-            agent=asked.agent,
-        )
+        task = asked.task_id or f"gateway/{asked.rollout}"
+        place = asked.model_dump(exclude={"rollout", "task_id"})
+        rollout = Rollout(run_id=run, name=asked.rollout, task_id=task, **place)
         session, token = await self._gateway.announce(account, rollout)
         return {**_at_work(session), "token": token, **base_urls(origin(exchange), run, asked.rollout)}
 
@@ -121,14 +116,8 @@ class Admin:
         if asked.status == "failed":
             boundary = Boundary(asked.boundary)
             failure = Failure(boundary=boundary, code=f"{boundary.value}.failed", message=asked.failure or "it failed")
-        outcome = Outcome(
-            status=Status(asked.status),
-            score=asked.score,
-            success=asked.success,
-            safety=asked.safety,
-            failure=failure,
-            metrics=asked.metrics,
-        )
+        told = asked.model_dump(include={"score", "success", "safety", "metrics"})
+        outcome = Outcome(status=Status(asked.status), failure=failure, **told)
         account = await self._gateway.account(run)
         trajectory = await self._gateway.end_rollout(account, rollout, outcome, asked.attributes)
         return {"trajectory": trajectory.id, "leaf": trajectory.leaf_id, "turns": trajectory.turns}

@@ -19,7 +19,6 @@ from silva.errors import StoreError
 from silva.lake import Lake
 from silva.models.gateway.batch import Batch
 from silva.models.gateway.problem import Problem
-from silva.models.gateway.runs import usage_fields
 from silva.tree import AnyRecord, Node, Run, Trajectory, Usage, encode
 
 PATIENCE = 5.0
@@ -138,8 +137,9 @@ class Keeper:
     async def spent(self, name: str) -> tuple[Usage, int]:
         """What the stored turns of a run cost, and how many there are."""
         rows = await asyncio.to_thread(self.lake.sql, _SPENT.format(run=name))
-        row = [column[0].as_py() for column in rows.columns]
-        return usage_fields(row), int(row[4] or 0)
+        prompt, reply, cached, usd, count = (column[0].as_py() or 0 for column in rows.columns)
+        spent = Usage(prompt_tokens=prompt, completion_tokens=reply, cached_tokens=cached, usd=float(usd))
+        return spent, count
 
     async def nodes(self, tree_id: str) -> list[Node]:
         """The stored nodes of a tree."""

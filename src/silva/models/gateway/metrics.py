@@ -24,6 +24,11 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 OWN_SECONDS = SECONDS[:12]
 
 
+_OfTurns = tuple[Counter, Counter, Counter, Counter, Histogram, Histogram]
+"""What counts the turns of one model in one dialect: turns, tokens of prompt and reply, dollars, seconds in all and
+added."""
+
+
 class Standing(Protocol):
     """What is read off a gateway when somebody asks."""
 
@@ -46,41 +51,46 @@ class Metrics:
     """Counts and durations of one gateway."""
 
     def __init__(self, gateway: Standing) -> None:
-        self._registry = CollectorRegistry()
-        self._refused = Counter("silva_refusals", "Requests refused", ("kind", "dialect"), registry=self._registry)
-        self._broken_off = Counter(
-            "silva_broken_off", "Turns at which a model did not come to its end", ("model",), registry=self._registry
-        )
-        self._guessed_tokens = Counter(
-            "silva_broken_off_tokens", "Tokens of these, by estimate", ("model", "kind"), registry=self._registry
-        )
-        self._guessed_usd = Counter(
-            "silva_broken_off_cost_dollars", "Cost of these, by estimate", ("model",), registry=self._registry
-        )
-        self._turns = Counter("silva_turns", "Turns answered", ("model", "dialect"), registry=self._registry)
-        self._tokens = Counter("silva_tokens", "Tokens of answered turns", ("model", "kind"), registry=self._registry)
-        self._usd = Counter("silva_cost_dollars", "Cost of answered turns", ("model",), registry=self._registry)
-        self._seconds = Histogram(
-            "silva_turn_seconds", "From request to reply on disk", ("model",), buckets=SECONDS, registry=self._registry
-        )
-        self._own = Histogram(
-            "silva_added_seconds",
-            "Of these, what was spent neither in the model nor in line",
-            ("model",),
-            buckets=OWN_SECONDS,
-            registry=self._registry,
-        )
-        self._registry.register(_Standing(gateway))
+        registry = self._registry = CollectorRegistry()
+
+        def counter(name: str, what: str, *labels: str) -> Counter:
+            return Counter(f"silva_{name}", what, labels, registry=registry)
+
+        def seconds(name: str, what: str, buckets: tuple[float, ...]) -> Histogram:
+            return Histogram(f"silva_{name}_seconds", what, ("model",), buckets=buckets, registry=registry)
+
+        self._refused = counter("refusals", "Requests refused", "kind", "dialect")
+        self._broken_off = counter("broken_off", "Turns at which a model did not come to its end", "model")
+        self._guessed_tokens = counter("broken_off_tokens", "Tokens of these, by estimate", "model", "kind")
+        self._guessed_usd = counter("broken_off_cost_dollars", "Cost of these, by estimate", "model")
+        self._turns = counter("turns", "Turns answered", "model", "dialect")
+        self._tokens = counter("tokens", "Tokens of answered turns", "model", "kind")
+        self._usd = counter("cost_dollars", "Cost of answered turns", "model")
+        self._seconds = seconds("turn", "From request to reply on disk", SECONDS)
+        self._own = seconds("added", "Of these, what was spent neither in the model nor in line", OWN_SECONDS)
+        self._of_turns: dict[tuple[str, str], _OfTurns] = {}
+        registry.register(_Standing(gateway))
 
     def answered(self, dialect: str, model: str, completion: Completion, seconds: float, waited: float) -> None:
         """A turn was answered in so many seconds, of which it waited some in line."""
+        bound = self._of_turns.get((model, dialect))
+        if bound is None:  # labels are looked up behind a lock each, which every turn would pay for
+            bound = self._of_turns[model, dialect] = (
+                self._turns.labels(model, dialect),
+                self._tokens.labels(model, "prompt"),
+                self._tokens.labels(model, "completion"),
+                self._usd.labels(model),
+                self._seconds.labels(model),
+                self._own.labels(model),
+            )
+        turns, prompt, reply, usd, whole, own = bound
         usage = completion.usage
-        self._turns.labels(model, dialect).inc()
-        self._tokens.labels(model, "prompt").inc(usage.prompt_tokens)
-        self._tokens.labels(model, "completion").inc(usage.completion_tokens)
-        self._usd.labels(model).inc(usage.usd)
-        self._seconds.labels(model).observe(seconds)
-        self._own.labels(model).observe(max(0.0, seconds - waited - usage.model_seconds))
+        turns.inc()
+        prompt.inc(usage.prompt_tokens)
+        reply.inc(usage.completion_tokens)
+        usd.inc(usage.usd)
+        whole.observe(seconds)
+        own.observe(max(0.0, seconds - waited - usage.model_seconds))
 
     def broken_off(self, model: str, usage: Usage) -> None:
         """A model was asked and did not come to its end; `usage` is an estimate."""
@@ -113,16 +123,15 @@ class _Standing(Collector):
         )
         yield GaugeMetricFamily("silva_rollouts_in_memory", "Rollouts in memory", len(gateway.sessions))
         yield GaugeMetricFamily("silva_turns_lost", "Turns answered but not kept (best effort)", gateway.lost)
-        waiting = GaugeMetricFamily("silva_waiting", "Requests waiting for a backend", labels=["model"])
-        flying = GaugeMetricFamily("silva_in_flight", "Requests at backends", labels=["model"])
-        healthy = GaugeMetricFamily("silva_backend_up", "Whether a backend is asked", labels=["model", "backend"])
-        limit = GaugeMetricFamily("silva_backend_limit", "Requests it may have in flight", labels=["model", "backend"])
-        retries = CounterMetricFamily("silva_retries", "Attempts after a first that failed", labels=["model"])
-        no_place = CounterMetricFamily(
-            "silva_no_place", "Requests that got no backend, by why", labels=["model", "reason"]
-        )
+        of_model, of_backend = ["model"], ["model", "backend"]
+        waiting = GaugeMetricFamily("silva_waiting", "Requests waiting for a backend", labels=of_model)
+        flying = GaugeMetricFamily("silva_in_flight", "Requests at backends", labels=of_model)
+        healthy = GaugeMetricFamily("silva_backend_up", "Whether a backend is asked", labels=of_backend)
+        limit = GaugeMetricFamily("silva_backend_limit", "Requests it may have in flight", labels=of_backend)
+        retries = CounterMetricFamily("silva_retries", "Attempts after a first that failed", labels=of_model)
+        no_place = CounterMetricFamily("silva_no_place", "Requests that got no backend", labels=["model", "reason"])
         openings = CounterMetricFamily(
-            "silva_breaker_openings", "How often a backend was left alone for failing", labels=["model", "backend"]
+            "silva_breaker_openings", "How often a backend was left alone for failing", labels=of_backend
         )
         for route in gateway.routes.all:
             shot = route.router.snapshot()
@@ -132,8 +141,9 @@ class _Standing(Collector):
             for reason, count in shot.refused.items():
                 no_place.add_metric([route.name, reason], count)
             for backend in shot.backends:
+                place = [route.name, backend.name]
                 up = backend.healthy and not backend.draining and backend.phase != "open"
-                healthy.add_metric([route.name, backend.name], float(up))
-                limit.add_metric([route.name, backend.name], backend.limit)
-                openings.add_metric([route.name, backend.name], backend.openings)
+                healthy.add_metric(place, float(up))
+                limit.add_metric(place, backend.limit)
+                openings.add_metric(place, backend.openings)
         yield from (waiting, flying, healthy, limit, retries, no_place, openings)

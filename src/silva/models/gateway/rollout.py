@@ -38,13 +38,6 @@ class Rollout(Record, frozen=True, kw_only=True):
 
 def rollout_of(trajectory: Trajectory) -> Rollout:
     """The rollout that a trajectory written by a gateway belongs to."""
-    return Rollout(
-        run_id=trajectory.run_id,
-        name=str(trajectory.attributes.get("rollout", "main")),
-        task_id=trajectory.task_id,
-        env=trajectory.env,
-        index=trajectory.index,
-        attempt=trajectory.attempt,
-        seed=trajectory.seed,
-        agent=trajectory.agent,
-    )
+    same = ("run_id", "task_id", "env", "index", "attempt", "seed", "agent")
+    name = str(trajectory.attributes.get("rollout", "main"))
+    return Rollout(name=name, **{field: getattr(trajectory, field) for field in same})

@@ -163,18 +163,6 @@ class RouteState:
         except RenderError as error:
             raise Problem("malformed", str(error)) from error
 
-    async def pause(self) -> None:
-        """Requests wait from now on."""
-        self.router.pause()
-
-    async def drain(self) -> None:
-        """Return once nothing is in flight; pause first."""
-        await self.router.drain()
-
-    async def resume(self) -> None:
-        """Requests are served again."""
-        self.router.resume()
-
     async def swap(self, version: str, adapter: str, drain_seconds: float, note: Note) -> Json:
         """Serve another policy version from now on.
 

@@ -13,14 +13,13 @@ import asyncio
 import hmac
 import time
 from collections import Counter
-from typing import Any
 
 import msgspec
 
 import silva
 from silva.models.gateway.allowance import Allowance, Refusal, demand
 from silva.models.gateway.attempts import Owed
-from silva.models.gateway.config import Budget, Runs
+from silva.models.gateway.config import Runs
 from silva.models.gateway.problem import Problem
 from silva.models.gateway.roster import NAME, PREFIX, Roster, new_token, token_digest
 from silva.tree import NO_USAGE, Json, Lineage, Record, Run, Usage
@@ -36,11 +35,6 @@ class RunTerms(Record, frozen=True, kw_only=True):
     usd: float | None = None
     tokens: int | None = None
     requests: int | None = None
-
-    @property
-    def budget(self) -> Budget:
-        """The budget as the configuration has it."""
-        return Budget(usd=self.usd, tokens=self.tokens, requests=self.requests)
 
 
 class RunAccount(Allowance):
@@ -200,11 +194,8 @@ def new_run(name: str, defaults: Runs, asked: Json, now: float, *, priced: bool 
     given = RunTerms(
         token_sha256=token_digest(token),
         expires=now + terms.hours * 3600,
-        capture=terms.capture,
-        share=terms.share,
-        usd=terms.budget.usd,
-        tokens=terms.budget.tokens,
-        requests=terms.budget.requests,
+        **terms.model_dump(include={"capture", "share"}),
+        **terms.budget.model_dump(),
     )
     run = Run(
         id=name,
@@ -233,13 +224,3 @@ def run_of(token: str) -> str:
     """The name of the run that a token says it is for ("" where it says none)."""
     prefix, _, rest = token.partition(".")
     return rest.rpartition(".")[0] if prefix == PREFIX else ""
-
-
-def usage_fields(value: Any) -> Usage:
-    """A usage from one row of sums."""
-    return Usage(
-        prompt_tokens=int(value[0] or 0),
-        completion_tokens=int(value[1] or 0),
-        cached_tokens=int(value[2] or 0),
-        usd=float(value[3] or 0.0),
-    )

@@ -35,7 +35,7 @@ from silva.models.gateway.stake import NO_STAKE, Stake, broken_off, stake_of, us
 from silva.models.gateway.upstream import Upstream
 from silva.models.model import Completion, Request
 from silva.redact import redact
-from silva.tree import NO_USAGE, Node, SchemaError, Usage, encode
+from silva.tree import NO_USAGE, SchemaError, Usage, encode
 
 Ready = Callable[[Completion], None]
 """Told of a completion while it is on its way to disk, so that what is left to do with it is done meanwhile."""
@@ -296,7 +296,7 @@ class Turn:
         written = [encode(node) for node in nodes]
         on_its_way = keeper.submit(written, partial(ready, completion))
         self.session.settling.add(self.reply)
-        self._rest = partial(self._taken_in, nodes, written, keys)
+        self._rest = partial(self.session.keep, nodes, written, keys)
         if self.asked.stream or not on_its_way.done():  # else it is on disk, and the reply goes out first
             self.settle()
         return on_its_way
@@ -320,9 +320,6 @@ class Turn:
         rest, self._rest = self._rest, None
         if rest is not None:
             rest()
-
-    def _taken_in(self, nodes: list[Node], written: list[bytes], keys: tuple[Key, ...]) -> None:
-        self.session.keep(nodes, written, keys)
 
     async def _recalled(self, keeper: Keeper, keys: tuple[Key, ...]) -> bool:
         """Take the conversation into memory again where it was dropped from it; whether that was needed."""

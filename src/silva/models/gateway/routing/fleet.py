@@ -43,9 +43,8 @@ class Fleet:
         self.health = health or Health()
         self._quiet: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._states: dict[str, BackendState] = {}
-        self._expected: dict[str, int] = {}
-        self._troubles: dict[str, str] = {}
-        self._on_demand: dict[str, bool] = {}
+        self._expected: dict[str, tuple[int, str, bool]] = {}
+        """How many backends each provider brings up, why it brings none, and whether it would if a request came."""
         self._demands: list[Demand] = []
         self._changed: Callable[[], None] = lambda: None
         self._waiting: Callable[[], int] = lambda: 0
@@ -87,9 +86,7 @@ class Fleet:
     def expect(self, provider: str, count: int, trouble: str = "", *, on_demand: bool = False) -> None:
         """How many backends a provider is bringing up: while there are any, requests wait for them. `trouble` is why
         it brings none, for the refusal. `on_demand`: it would bring one up if a request came."""
-        self._expected[provider] = count
-        self._troubles[provider] = trouble
-        self._on_demand[provider] = on_demand
+        self._expected[provider] = (count, trouble, on_demand)
         self._look()
 
     def watch(self, demand: Demand) -> None:
@@ -160,12 +157,12 @@ class Fleet:
     @property
     def expected(self) -> int:
         """How many backends are being brought up."""
-        return sum(self._expected.values())
+        return sum(count for count, _, _ in self._expected.values())
 
     @property
     def ready(self) -> bool:
         """Whether a request that came now would find a backend, or have one brought up."""
-        on_its_way = self.expected > 0 or any(self._on_demand.values())
+        on_its_way = any(count or on_demand for count, _, on_demand in self._expected.values())
         return on_its_way or any(state.healthy and not state.draining for state in self._states.values())
 
     def returns(self, now: float) -> float:
@@ -175,7 +172,7 @@ class Fleet:
 
     def trouble(self) -> str:
         """Why nothing is there, in the words of whoever knows."""
-        told = [text for text in self._troubles.values() if text]
+        told = [text for _, text, _ in self._expected.values() if text]
         told += [f"{state.backend.name}: {state.trouble}" for state in self._states.values() if state.trouble]
         return "; ".join(told[:3])
 

@@ -1,6 +1,6 @@
-"""Requests that wait for a place: their futures, their bounds in time, and who gets the next place.
+"""Places on backends: given at once where one is free, else in a fair turn, within bounds of time.
 
-    push ─▶ Line (fair between runs) ── a place is free ──▶ given
+    wait ─▶ Line (fair between runs) ── a place is free ──▶ given
                   │                 └── only where it was tried already ─▶ stuck: first when another has room
                   └── too long, its deadline, no backend for too long, all held or tried ─▶ Refused
 
@@ -12,15 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
 
+from silva.models.gateway.config import Limits
 from silva.models.gateway.routing.backend import BackendState
 from silva.models.gateway.routing.fleet import Fleet
 from silva.models.gateway.routing.lease import Lease
 from silva.models.gateway.routing.line import Line
 from silva.models.gateway.routing.refused import Refused
-
-Give = Callable[[Lease, BackendState, float], None]
 
 
 class Queue:
@@ -29,39 +27,55 @@ class Queue:
     Args:
         name: the route's, for messages.
         fleet: its backends.
-        bound: how many may wait.
-        wait_seconds: how long one may.
+        limits: how many may wait, how long.
         absent_seconds: how long requests wait for a first backend to come (back) before all are refused.
-        give: gives a lease its place.
-        admits: whether places are given now.
     """
 
-    def __init__(
-        self,
-        name: str,
-        fleet: Fleet,
-        bound: int,
-        wait_seconds: float,
-        absent_seconds: float,
-        give: Give,
-        admits: Callable[[], bool],
-    ) -> None:
+    def __init__(self, name: str, fleet: Fleet, limits: Limits, absent_seconds: float) -> None:
+        self.name = name
+        self.fleet = fleet
+        self.now = fleet.now
+        self.version = ""
+        """The policy version requests get now, where backends tell none."""
+        self.in_flight = 0
+        """How many requests have a place."""
+        self.granted = 0
         self.refused: dict[str, int] = {}
-        self._name = name
-        self._fleet = fleet
-        self._wait_seconds = wait_seconds
+        self._wait_seconds = limits.wait_seconds
         self._absent_seconds = absent_seconds
-        self._give = give
-        self._admits = admits
-        self._line: Line[Lease] = Line(bound)
+        self._line: Line[Lease] = Line(limits.waiting)
         self._stuck: dict[int, Lease] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
         self._closed = False
-        fleet.attach(self.look, self.__len__)
+        fleet.attach(self.look, lambda: self.waiting)
 
-    def __len__(self) -> int:
+    @property
+    def admits(self) -> bool:
+        """Whether places are given now."""
+        return True
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait."""
         return len(self._line) + len(self._stuck)
+
+    def grant_now(self, lease: Lease) -> bool:
+        """Give it a place if one is free and nobody waits for it."""
+        now = self.now()
+        if self._line or self._stuck or not self.admits or self._closed or now >= lease.deadline:
+            return False
+        state = self.fleet.choose(now, lease.session, lease.exclude)
+        if state is None:
+            return False
+        self._give(lease, state, now)
+        return True
+
+    def release(self, lease: Lease) -> None:
+        """A place is free: it goes to whoever is next."""
+        self.in_flight -= 1
+        self.fleet.ended()
+        self.look()
 
     async def wait(self, lease: Lease) -> None:
         """Wait until the lease has a place.
@@ -69,11 +83,12 @@ class Queue:
         Raises:
             Refused: it gets none, and why.
         """
-        now = self._fleet.now()
+        now = self.now()
+        self.fleet.demand(self.waiting + 1, self.in_flight, now)
         lease.until = min(lease.deadline, now + self._wait_seconds)
         refusal = self._late(lease) if now >= lease.deadline else self._hopeless(lease, now)
         if refusal is None and self._line.full:
-            refusal = Refused("line_full", f"{len(self)} requests wait already, which is as many as may")
+            refusal = Refused("line_full", f"{self.waiting} requests wait already, which is as many as may")
         if refusal is not None:
             raise self._counted(refusal)
         lease.future = future = asyncio.get_running_loop().create_future()
@@ -81,12 +96,12 @@ class Queue:
         self.look()
         try:
             while not future.done():
-                left = lease.until - self._fleet.now()
+                left = lease.until - self.now()
                 if left > 0:
                     await asyncio.wait([future], timeout=None if left == math.inf else left)
-                elif lease.until < lease.deadline and (not self._admits() or self._fleet.expected):
+                elif lease.until < lease.deadline and (not self.admits or self.fleet.expected):
                     # Waiting for a change of version or a first backend is nobody's crowd: the bound starts anew.
-                    lease.until = min(lease.deadline, self._fleet.now() + self._wait_seconds)
+                    lease.until = min(lease.deadline, self.now() + self._wait_seconds)
                 else:
                     self._refuse(lease, self._late(lease))
             future.result()
@@ -101,18 +116,18 @@ class Queue:
 
     def look(self) -> None:
         """Give places to those who wait, as far as there are any; refuse those for whom there will be none."""
-        if not self:
+        if not self.waiting:
             return
-        now = self._fleet.now()
-        if self._admits():
+        now = self.now()
+        if self.admits:
             for lease in [*self._stuck.values()]:
                 self._place(lease, now)
-            while self._line and self._fleet.choose(now) is not None:
+            while self._line and self.fleet.choose(now) is not None:
                 lease = self._line.pop()
                 if lease is not None:
                     self._stuck[lease.place] = lease
                     self._place(lease, now)
-            for lease in [*self._stuck.values()] if self._fleet.why_nothing(now) == "busy" else self._all():
+            for lease in [*self._stuck.values()] if self.fleet.why_nothing(now) == "busy" else self._all():
                 self._refuse(lease, self._hopeless(lease, now))
         self._set_timer(now)
 
@@ -121,11 +136,11 @@ class Queue:
         self._closed = True
         for lease in self._all():
             self._refuse(lease, self._hopeless(lease, 0.0))
-        self._set_timer(self._fleet.now())
+        self._set_timer(self.now())
 
     def _place(self, lease: Lease, now: float) -> None:
         """Give one of the stuck its place, or leave it where it is."""
-        state = self._fleet.choose(now, lease.session, lease.exclude)
+        state = self.fleet.choose(now, lease.session, lease.exclude)
         if state is None:
             return
         del self._stuck[lease.place]
@@ -134,31 +149,34 @@ class Queue:
         if future is not None and not future.done():
             future.set_result(None)
 
+    def _give(self, lease: Lease, state: BackendState, now: float) -> None:
+        self.in_flight += 1
+        self.granted += 1
+        lease.given(state, now, state.version or self.version)
+
     def _late(self, lease: Lease) -> Refused:
         if lease.until >= lease.deadline:
             return Refused("deadline", "the request's deadline passed before a backend was free; give it more time")
-        return Refused("too_long", f"no backend was free within {self._wait_seconds:g} s, {len(self)} requests wait")
+        return Refused("too_long", f"no backend was free within {self._wait_seconds:g} s, {self.waiting} requests wait")
 
     def _hopeless(self, lease: Lease, now: float) -> Refused | None:
         """Why a lease need not wait, or None where it may."""
         if self._closed:
-            return Refused("closed", f"model {self._name} is going away")
-        if not self._admits() or self._fleet.expected:
+            return Refused("closed", f"model {self.name} is going away")
+        if not self.admits or self.fleet.expected:
             return None
-        why = self._fleet.why_nothing(now, lease.exclude)
-        again = self._fleet.returns(now)
+        why = self.fleet.why_nothing(now, lease.exclude)
+        again = self.fleet.returns(now)
         if why == "exhausted":
-            return Refused("exhausted", f"every backend of model {self._name} that is up was tried")
+            return Refused("exhausted", f"every backend of model {self.name} that is up was tried")
         if why == "held" and lease.until < again < math.inf:
-            what = f"the backends of model {self._name} asked to be left alone; come again in"
+            what = f"the backends of model {self.name} asked to be left alone; come again in"
             return Refused("held", f"{what} {math.ceil(again - now)} s", again - now)
-        since = self._fleet.absent_since
+        since = self.fleet.absent_since
         if why == "absent" and since is not None and now >= since + self._absent_seconds:
-            told = self._fleet.trouble()
-            seconds = min(max(again - now, 1.0), self._fleet.health.every)
-            return Refused(
-                "absent", f"no backend of model {self._name} is up" + (f" ({told})" if told else ""), seconds
-            )
+            told = self.fleet.trouble()
+            seconds = min(max(again - now, 1.0), self.fleet.health.every)
+            return Refused("absent", f"no backend of model {self.name} is up" + (f" ({told})" if told else ""), seconds)
         return None
 
     def _refuse(self, lease: Lease, refusal: Refused | None) -> None:
@@ -183,9 +201,9 @@ class Queue:
 
     def _set_timer(self, now: float) -> None:
         at = math.inf
-        if self and self._admits():
-            since = self._fleet.absent_since
-            at = min(self._fleet.returns(now), math.inf if since is None else since + self._absent_seconds)
+        if self.waiting and self.admits:
+            since = self.fleet.absent_since
+            at = min(self.fleet.returns(now), math.inf if since is None else since + self._absent_seconds)
         if at == self._timer_at:
             return
         if self._timer is not None:

@@ -21,16 +21,14 @@ from typing import Literal
 from silva.errors import UnreachableError, UsageError
 from silva.models.gateway.config import Limits, Route
 from silva.models.gateway.routing.attempts import Attempts, RetryBudget
-from silva.models.gateway.routing.backend import BackendState
 from silva.models.gateway.routing.fleet import Fleet
 from silva.models.gateway.routing.lease import Lease
 from silva.models.gateway.routing.queue import Queue
 from silva.models.gateway.routing.snapshot import RouteSnapshot, backend_snapshot
 
 
-class Router:
-    """See the module. `fleet` is where providers and health checks tell of backends, `version` the policy version
-    requests get now, where backends tell none.
+class Router(Queue):
+    """See the module. `fleet` is where providers and health checks tell of backends.
 
     Args:
         name: the route's, for messages.
@@ -42,26 +40,15 @@ class Router:
     def __init__(
         self, name: str, route: Route, limits: Limits | None = None, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        limits = limits or Limits()
-        self.name = name
-        self.now = clock
+        fleet = Fleet(route.concurrency, route.health, clock)
+        super().__init__(name, fleet, limits or Limits(), route.health.every + route.health.open_seconds)
         self.version = route.version
-        self.in_flight = 0
-        """How many requests have a place."""
-        self.fleet = Fleet(route.concurrency, route.health, clock)
         self._retries = RetryBudget(route.retry_ratio, route.attempts)
-        self._wait_seconds = limits.wait_seconds
         self._stage: Literal["serving", "draining", "swapping"] = "serving"
         self._target = ""
         self._paused = False
         self._error = ""
         self._changed = -math.inf
-        self._granted = 0
-        self._closed = False
-        absent_seconds = route.health.every + route.health.open_seconds
-        self._queue = Queue(
-            name, self.fleet, limits.waiting, limits.wait_seconds, absent_seconds, self._give, self._admits
-        )
 
     def lease(
         self,
@@ -90,44 +77,15 @@ class Router:
         """Counts one request's attempts; see there."""
         return Attempts(self.fleet, self._retries, deadline, self._wait_seconds)
 
-    def grant_now(self, lease: Lease) -> bool:
-        """Give it a place if one is free and nobody waits for it."""
-        now = self.now()
-        if len(self._queue) or not self._admits() or self._closed or now >= lease.deadline:
-            return False
-        state = self.fleet.choose(now, lease.session, lease.exclude)
-        if state is None:
-            return False
-        self._give(lease, state, now)
-        return True
-
-    async def wait(self, lease: Lease) -> None:
-        """Wait in line for a place.
-
-        Raises:
-            Refused: there is none, and why.
-        """
-        self.fleet.demand(self.waiting + 1, self.in_flight, self.now())
-        await self._queue.wait(lease)
-
-    def release(self, lease: Lease) -> None:
-        """A place is free: it goes to whoever is next."""
-        self.in_flight -= 1
-        self.fleet.ended()
-        self._queue.look()
-
     def learn(self, lease: Lease, version: str) -> None:
         """A reply told its version; one that began before the last change says nothing about now."""
         if lease.state is not None and lease.began >= self._changed:
             lease.state.version = version
 
-    def _admits(self) -> bool:
+    @property
+    def admits(self) -> bool:
+        """Whether places are given now."""
         return self._stage == "serving" and not self._paused
-
-    def _give(self, lease: Lease, state: BackendState, now: float) -> None:
-        self.in_flight += 1
-        self._granted += 1
-        lease.given(state, now, state.version or self.version)
 
     def pause(self) -> None:
         """From now on requests wait; what is in flight goes on."""
@@ -136,7 +94,7 @@ class Router:
     def resume(self) -> None:
         """Requests are served again."""
         self._paused = False
-        self._queue.look()
+        self.look()
 
     async def drain(self, seconds: float | None = None) -> bool:
         """Wait until nothing is in flight; False where that took too long. Without `pause` that may be never."""
@@ -175,7 +133,7 @@ class Router:
             raise
         finally:
             self._stage = "serving"
-            self._queue.look()
+            self.look()
 
     def switch(self, version: str) -> None:
         """Make another version the default at once, where backends hold several: requests keep the version they were
@@ -197,11 +155,6 @@ class Router:
         self._changed = self.now()
         self.fleet.forget_versions()
 
-    @property
-    def waiting(self) -> int:
-        """How many requests wait."""
-        return len(self._queue)
-
     def snapshot(self) -> RouteSnapshot:
         """The route as it is."""
         return RouteSnapshot(
@@ -212,14 +165,9 @@ class Router:
             error=self._error,
             waiting=self.waiting,
             in_flight=self.in_flight,
-            granted=self._granted,
+            granted=self.granted,
             expected=self.fleet.expected,
             retried=self._retries.made,
-            refused=dict(self._queue.refused),
+            refused=dict(self.refused),
             backends=tuple(backend_snapshot(state) for state in self.fleet.states()),
         )
-
-    def close(self) -> None:
-        """Refuse whoever waits, and whoever comes."""
-        self._closed = True
-        self._queue.close()
