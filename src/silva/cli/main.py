@@ -36,6 +36,7 @@ COMMANDS = {
     "models": _Lazy("silva.cli.models", "Serve a scripted or local model; make a tiny one; test an endpoint.", _RUN),
     "gateway": _Lazy("silva.cli.gateway", "One door between agents and models; every turn is kept.", _RUN),
     "redteam": _Lazy("silva.cli.redteam", "Attack and disturb agents in any environment; see what came of it.", _RUN),
+    "qa": _Lazy("silva.cli.qa", "Red-teaming in dialogue: safety by strategy, judges by labels.", _LOOK),
     "report": _Lazy("silva.cli.report", "Sum up a run: figures here, or one HTML page.", _LOOK),
     "trees": _Lazy("silva.cli.trees", "List, show, export, import, replay and branch what was grown.", _LOOK),
     "console": _Lazy("silva.cli.console", "See and steer what is grown, from a browser.", _LOOK),

@@ -10,17 +10,13 @@ spaces or marks between, backwards, in base64 or in hexadecimal.
 
 from __future__ import annotations
 
-import base64
-import re
 from typing import Any, Literal
 
 import msgspec
 
 from silva.tree import Message, Record
 from silva.tree.actions import texts
-
-_MARKS = re.compile(r"[^0-9a-z]+")
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{8,}={0,2}")
+from silva.tree.actions.canary import carries
 
 
 class Effect(Record, frozen=True, kw_only=True):
@@ -69,35 +65,6 @@ class Order(Record, frozen=True, kw_only=True):
     effect: Effect
     steps: tuple[str, ...] = ()
     plant: str = ""
-
-
-def carries(text: str, canary: str) -> bool:
-    """Whether a text holds a canary, however it is written.
-
-    Args:
-        text: of an action, decoded.
-        canary: letters and digits, with marks between.
-    """
-    wanted = _bare(canary)
-    if not wanted:
-        return False
-    bare = _bare(text)
-    if wanted in bare or wanted[::-1] in bare or canary.encode().hex() in bare:
-        return True
-    return any(wanted in _bare(_decoded(match.group())) for match in _BASE64.finditer(text))
-
-
-def _bare(text: str) -> str:
-    return _MARKS.sub("", text.casefold())
-
-
-def _decoded(text: str) -> str:
-    try:
-        return base64.b64decode(
-            text + "=" * (-len(text) % 4), altchars=b"-_" if set("-_") & set(text) else None
-        ).decode()
-    except ValueError:
-        return ""
 
 
 def _arguments(call: Any) -> dict[str, Any]:
