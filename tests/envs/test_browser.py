@@ -62,7 +62,15 @@ def probe(entry_of):
         process.stdout.close()
 
 
-@pytest.mark.parametrize("name, sample", [("browser-sites", 6), ("browser-miniwob", 7)])
+@pytest.mark.parametrize(
+    "name, sample",
+    [
+        ("browser-sites", 3),
+        ("browser-miniwob", 3),
+        pytest.param("browser-sites", 6, marks=pytest.mark.weekly),
+        pytest.param("browser-miniwob", 7, marks=pytest.mark.weekly),
+    ],
+)
 async def test_expert_and_null_score_as_declared(entry_of, name, sample):
     made = await check(entry_of(name), n=sample)
     assert made.holds, made

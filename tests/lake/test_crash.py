@@ -82,6 +82,7 @@ def test_killed_writers_lose_and_double_nothing(tmp_path, seal_bytes):
 
 
 @pytest.mark.slow
+@pytest.mark.weekly  # the same with two kills is quick
 @pytest.mark.parametrize("seal_bytes", [64 << 20, 200_000], ids=["appending", "compacting"])
 def test_many_killed_writers_lose_and_double_nothing(tmp_path, seal_bytes):
     rng = random.Random(seal_bytes + 1)

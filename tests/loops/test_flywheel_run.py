@@ -29,6 +29,7 @@ def test_a_killed_loop_goes_on_to_its_report_with_one_version_a_round(
     config = tmp_path / "loop.yaml"
     tasks = sums(tmp_path / "tasks.jsonl", 60)
     values = configuration(folder, tasks, line="sums", seeds=1, played=10, steps=6, every=20)
+    values["rounds"] = values["rounds"][:1]  # what the policy played itself is trained on in README.md's loop
     config.write_text(yaml.safe_dump(values), encoding="utf-8")
     for stage in ("survey", "round-1.train"):  # both go on inside: by the run's name, by the checkpoint
         process = begin(config)
@@ -50,9 +51,7 @@ def test_a_killed_loop_goes_on_to_its_report_with_one_version_a_round(
     keys = [version.key for version in line.versions[1:]]
     assert len(keys) == len(set(keys)) >= 1
     judged = loop.given("round-1.judge")
-    assert (line.versions[line.head].name == "sums-0") == (
-        not any((loop.outputs(f"round-{n}.judge") or {}).get("promoted") for n in (1, 2))
-    )
+    assert (line.versions[line.head].name == "sums-0") == (not judged["promoted"])
     assert judged["verdict"]["tasks"] > 5
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert "<script" not in page and "sums-1" in page and "<svg" in page

@@ -69,7 +69,7 @@ async def test_switching_and_loading_under_load_fails_nothing_and_every_reply_na
                 assert reply.headers["x-silva-policy-version"] == said["system_fingerprint"]
                 seen.append((labels[said["system_fingerprint"]], word_of(said)))
 
-    clients = [asyncio.create_task(client(number)) for number in range(12)]
+    clients = [asyncio.create_task(client(number)) for number in range(6)]
     for name in ("red", "blue", "base", "gold", "red"):
         if name == "gold":
             labels[(await load(http, "gold"))["policy_version"]] = "gold"
@@ -78,7 +78,7 @@ async def test_switching_and_loading_under_load_fails_nothing_and_every_reply_na
         after = await complete(http, model=MODEL, **SPEAK)  # asked after the switch was answered
         assert word_of(after) == name
         count = len(seen)
-        await until(lambda count=count: len(seen) >= count + 12)
+        await until(lambda count=count: len(seen) >= count + 6)
     over.set()
     await asyncio.gather(*clients)
     assert all(told == word for told, word in seen)

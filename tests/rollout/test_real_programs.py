@@ -138,7 +138,7 @@ async def test_the_anthropic_tool_runner_with_its_default_thread_is_one_walk(tmp
 
 @pytest.mark.slow
 @both
-@pytest.mark.parametrize("program", ["shell_chat.py", "runner_stream.py"])
+@pytest.mark.parametrize("program", [pytest.param("shell_chat.py", marks=pytest.mark.weekly), "runner_stream.py"])
 def test_sdk_loops_go_all_the_way(program: str, sandbox: str, tmp_path: Path) -> None:
     played = Played(tmp_path, f"{sys.executable} {EXAMPLES / program} {{prompt}}", SHELL, sandbox, EXAMPLES)
     assert played.roles == LOOP

@@ -119,9 +119,11 @@ def test_the_server_and_the_trainer_are_killed_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [0, *(pytest.param(each, marks=pytest.mark.weekly) for each in (1, 2))])
-def test_thirty_kills(tmp_path: Path, seed: int) -> None:
-    run(tmp_path, steps=1000, kills=30, seed=seed)
+@pytest.mark.parametrize(
+    ("kills", "seed"), [(8, 0), *(pytest.param(30, each, marks=pytest.mark.weekly) for each in range(3))]
+)
+def test_many_kills(tmp_path: Path, kills: int, seed: int) -> None:
+    run(tmp_path, steps=33 * kills, kills=kills, seed=seed)
 
 
 @pytest.mark.slow

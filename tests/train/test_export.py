@@ -208,7 +208,9 @@ def test_what_transformers_loads_of_an_export_says_what_peft_says(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_the_bundled_model_with_an_adapter_goes_to_gguf_with_its_tokenizer(tmp_path: Path) -> None:
+# That an export says what peft says is seen of a small llama above, and of the bundled one weekly.
+@pytest.mark.parametrize("said", [False, pytest.param(True, marks=pytest.mark.weekly)])
+def test_the_bundled_model_with_an_adapter_goes_to_gguf_with_its_tokenizer(tmp_path: Path, said: bool) -> None:
     for package in ("torch", "transformers", "peft", "gguf"):
         pytest.importorskip(package)
     from transformers import AutoTokenizer
@@ -224,12 +226,12 @@ def test_the_bundled_model_with_an_adapter_goes_to_gguf_with_its_tokenizer(tmp_p
     before = AutoTokenizer.from_pretrained(source)
     dialogue = [{"role": "user", "content": "Name a colour, e.g. naïve ☃ blue."}]
     ids = [before.apply_chat_template(dialogue, add_generation_prompt=True, return_dict=False)]
-    wanted = logits_of(source, ids, lora=tmp_path / "lora")
-
-    merged = export_merged(registry, version, tmp_path / "merged", dtype="F32")
-    np.testing.assert_allclose(logits_of(merged, ids), wanted, atol=2e-3)
     file = export_gguf(registry, version, tmp_path / "whole.gguf", dtype="F32")
-    np.testing.assert_allclose(logits_of(tmp_path, ids, gguf=file.name), wanted, atol=2e-3)
+    if said:
+        wanted = logits_of(source, ids, lora=tmp_path / "lora")
+        merged = export_merged(registry, version, tmp_path / "merged", dtype="F32")
+        np.testing.assert_allclose(logits_of(merged, ids), wanted, atol=2e-3)
+        np.testing.assert_allclose(logits_of(tmp_path, ids, gguf=file.name), wanted, atol=2e-3)
     after = AutoTokenizer.from_pretrained(tmp_path, gguf_file=file.name)
     assert [after.apply_chat_template(dialogue, add_generation_prompt=True, return_dict=False)] == ids
     for text in ("  two  spaces\n\ttab", "x = 3.14159; // naïve ☃", "<|im_start|>user"):

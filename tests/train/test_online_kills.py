@@ -80,7 +80,7 @@ def test_a_killed_run_ends_as_one_that_was_not(tmp_path: Path, mode: str, every:
     draw = random.Random(f"{mode}{every}")
     folder = tmp_path / "disturbed"
     folder.mkdir()
-    for _ in range(5):
+    for _ in range(3):
         killed(folder, mode, every, draw.uniform(0.0, 1.2))
     status, step, total = finished(folder, mode, every)  # pyright: ignore[reportAssignmentType]
     assert (status, step) == ("finished", 5)

@@ -231,9 +231,12 @@ def wait_for(is_time: Callable[[], bool], child: subprocess.Popen[str]) -> None:
         time.sleep(0.02)
 
 
-def test_a_killed_rank_ends_the_run_with_one_line_and_resume_goes_on(home: Path, tmp_path: Path):
+@pytest.mark.parametrize("victims", [(1,), pytest.param((0, 1, 0), marks=pytest.mark.weekly)])
+def test_a_killed_rank_ends_the_run_with_one_line_and_resume_goes_on(
+    home: Path, tmp_path: Path, victims: tuple[int, ...]
+):
     output = tmp_path / "out"
-    for victim in (1, 0):
+    for victim in victims:
         child = command(config(home, output, steps=100_000), tmp_path, *(["--resume"] if output.exists() else []))
         last = max(curve(output), default=0) if output.exists() else 0
         wait_for(lambda last=last: output.exists() and max(curve(output), default=0) > last + 3, child)
@@ -297,6 +300,7 @@ def test_a_launcher_of_ones_own_starts_the_same_command(home: Path, tmp_path: Pa
     assert_alike(curve(tmp_path / "out"), single)
 
 
+@pytest.mark.weekly  # one process stops so in test_trainer.py, and all stop together at Ctrl-C above
 def test_a_run_that_diverges_is_stopped_by_all(home: Path, tmp_path: Path):
     output = tmp_path / "out"
     assert train(config(home, output, steps=4)).status == "finished"
@@ -307,7 +311,7 @@ def test_a_run_that_diverges_is_stopped_by_all(home: Path, tmp_path: Path):
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="where there is no GPU")
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.weekly)])
 def test_a_gpu_that_is_not_there_and_nccl_without_one_are_one_line(home: Path, tmp_path: Path, processes: int):
     asked = full(home, device="cuda")
     built = torch.backends.cuda.is_built()
@@ -335,6 +339,7 @@ def test_too_many_processes_and_faults_are_one_line(home: Path, tmp_path: Path):
     assert refused.value.code == Exit.USAGE
 
 
+@pytest.mark.weekly  # that one which is killed ends all is seen above
 def test_a_process_that_others_wait_for_in_vain_is_given_up(home: Path, tmp_path: Path):
     output = tmp_path / "out"
     child = command(config(home, output, steps=100_000, scale={"processes": 2, "patience": 15}), tmp_path)

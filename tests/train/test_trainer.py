@@ -179,7 +179,7 @@ def test_a_run_killed_again_and_again_ends_with_the_losses_of_an_undisturbed_one
 ):
     output = tmp_path / "out"
     settings = config(home, output)
-    for step in (3, 6, 9):
+    for step in (4, 9):
         child = start(settings, resume=(output / "config.yaml").exists())
         deadline = time.monotonic() + 120
         while not any(number >= step for number, _ in losses(output)) and time.monotonic() < deadline:

@@ -82,7 +82,9 @@ def packed(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize(("mode", "method"), [("async", "lora"), ("sync", "full")])
+@pytest.mark.parametrize(
+    ("mode", "method"), [("async", "lora"), pytest.param("sync", "full", marks=pytest.mark.weekly)]
+)
 def test_trl_trains_what_the_tree_holds_and_its_weights_are_served(
     home: Path,
     tmp_path: Path,
