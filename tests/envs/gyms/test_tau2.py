@@ -12,8 +12,6 @@ from silva.envs.gyms.tau2.customer import REPLIES, ScriptedCustomer, first_perso
 from silva.errors import MissingError, SilvaError
 from silva.tree import ToolCall, assistant, call
 
-DOMAINS = ("telecom", "airline", "retail")
-
 
 def _scenario(**changed):
     told = {
@@ -119,7 +117,7 @@ async def test_the_null_policy_scores_only_where_nothing_is_to_be_done(pool_of, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("domain", DOMAINS)
+@pytest.mark.parametrize("domain", ["telecom", "retail", pytest.param("airline", marks=pytest.mark.weekly)])
 async def test_the_same_actions_give_the_same_words(pool_of, domain):
     pool = await pool_of(domain)
     tasks = spread(await pool.tasks("base"), 2)

@@ -101,7 +101,10 @@ def test_what_an_episode_has_not_touched_is_not_in_its_state() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "name"), [("Tau2Airline", "tau2-airline"), ("Tau2Retail", "tau2-retail")])
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [pytest.param("Tau2Airline", "tau2-airline", marks=pytest.mark.weekly), ("Tau2Retail", "tau2-retail")],
+)
 def test_every_turn_of_real_tasks_goes_on_from_its_state_and_the_shipped_database_stays(kind: str, name: str) -> None:
     try:
         python = interpreter(Registry.load().entry(name))
