@@ -22,7 +22,7 @@ import msgspec
 from silva.models.carried import merged
 from silva.models.endpoint import Endpoint
 from silva.models.held import Held
-from silva.models.model import Request, Sampling
+from silva.models.model import Request
 from silva.models.wire import WireError
 from silva.tree import ImagePart, Json, Message, OtherPart, Part, TextPart, ThinkingPart, Tool, ToolCall
 
@@ -34,10 +34,33 @@ MOST_KEPT = 64 << 20
 LONGEST_KEPT = 1 << 20
 """A conversation of more bytes (pictures) is written anew each time."""
 
+_NAMES = {name: name for name in ("temperature", "top_p", "top_k", "stop", "seed", "logprobs")}
+
 _encode = msgspec.json.Encoder().encode
 
 
-class Bodies:
+class Written:
+    """What writes the bodies of calls to one endpoint, each anew as a rule: nothing of a conversation is kept."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+
+    def write(self, request: Request, *, stream: bool = False) -> bytes:
+        """The JSON body of a call.
+
+        Raises:
+            WireError: it cannot be written: an image part has no bytes in the request, say.
+        """
+        raise NotImplementedError
+
+    def forget(self, session: str) -> None:
+        """Let go of what is kept of a session; one that goes on after all is written anew."""
+
+    def clear(self) -> None:
+        """Let go of all that is kept."""
+
+
+class Bodies(Written):
     """Writes the bodies of calls to one endpoint. Use it within one thread.
 
     Args:
@@ -46,25 +69,23 @@ class Bodies:
     """
 
     def __init__(self, endpoint: Endpoint, held: Held | None = None) -> None:
-        self._endpoint = endpoint
+        super().__init__(endpoint)
         self._said: dict[str, tuple[tuple[Message, ...], bytes, str]] = {}
         self._kept = 0
         self._held = held or Held()
         self._tools: tuple[tuple[Tool, ...], bool, msgspec.Raw] | None = None
 
     def write(self, request: Request, *, stream: bool = False) -> bytes:
-        """The JSON body of a chat completion.
-
-        Raises:
-            WireError: an image part whose bytes the request does not carry.
-        """
+        """See `Written`."""
         endpoint, sampling = self._endpoint, request.sampling
         body: Json = {"model": endpoint.model}
         if request.tools:
             body["tools"] = self._written_tools(request.tools, request.dialect in ("", CHAT))
             if sampling.tool_choice is not None:
                 body["tool_choice"] = _tool_choice(sampling.tool_choice)
-        _set_sampling(body, sampling, endpoint.max_tokens_field)
+        body |= sampling.named(_NAMES)
+        if sampling.max_tokens is not None:
+            body[endpoint.max_tokens_field] = sampling.max_tokens
         if endpoint.token_ids:
             body["return_token_ids"] = True
         if stream:
@@ -79,11 +100,11 @@ class Bodies:
         return b'{"messages":[' + self._messages(request) + b"]," + _encode(body)[1:]
 
     def forget(self, session: str) -> None:
-        """Let go of what is kept of a session; one that goes on after all is written anew."""
+        """See `Written`."""
         self._taken(session)
 
     def clear(self) -> None:
-        """Let go of all that is kept."""
+        """See `Written`."""
         while self._said:
             self._taken(next(iter(self._said)))
 
@@ -117,23 +138,6 @@ class Bodies:
         if self._tools is None or self._tools[0] is not tools or self._tools[1] != ours:
             self._tools = (tools, ours, msgspec.Raw(_encode([_tool(tool, ours) for tool in tools])))
         return self._tools[2]
-
-
-def _set_sampling(body: Json, sampling: Sampling, max_tokens_field: str) -> None:
-    if sampling.temperature is not None:
-        body["temperature"] = sampling.temperature
-    if sampling.top_p is not None:
-        body["top_p"] = sampling.top_p
-    if sampling.top_k is not None:
-        body["top_k"] = sampling.top_k
-    if sampling.max_tokens is not None:
-        body[max_tokens_field] = sampling.max_tokens
-    if sampling.stop:
-        body["stop"] = sampling.stop
-    if sampling.seed is not None:
-        body["seed"] = sampling.seed
-    if sampling.logprobs:
-        body["logprobs"] = True
 
 
 def _tool_choice(choice: str) -> Any:

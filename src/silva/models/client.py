@@ -13,54 +13,23 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from types import TracebackType
-from typing import Protocol, Unpack
+from typing import Unpack
 
 import aiohttp
 import msgspec
 from yarl import URL
 
-from silva.models.body import Bodies
-from silva.models.calling import Caller, CallOptions, Heard, Timing
+from silva.models.body import Bodies, Written
+from silva.models.calling import Caller, CallOptions, Timing
 from silva.models.endpoint import Endpoint
 from silva.models.failure import UNREADABLE
 from silva.models.held import Held
 from silva.models.model import Completion, Delta, Request
+from silva.models.pieces import Pieces
 from silva.models.scores import wanted, with_entries
 from silva.models.sizes import whole
 from silva.models.stream import Assembly, joined
 from silva.models.wire import Reported, WireError
-
-
-class Written(Protocol):
-    """What writes the bodies of calls."""
-
-    def write(self, request: Request, *, stream: bool = False) -> bytes:
-        """The JSON body of a call."""
-        ...
-
-    def forget(self, session: str) -> None:
-        """Let go of what is kept of a session."""
-        ...
-
-    def clear(self) -> None:
-        """Let go of all that is kept."""
-        ...
-
-
-class Replied(Heard, Protocol):
-    """What puts a reply together, whole or from the events of a stream."""
-
-    def absorb(self, event: bytes) -> Delta | None:
-        """Take in one event and return what it adds to read, if anything."""
-        ...
-
-    def whole(self, body: bytes) -> None:
-        """Take in a reply that comes in one piece."""
-        ...
-
-    def finish(self, seconds: float, attempts: int, waited: float) -> Completion:
-        """The whole reply."""
-        ...
 
 
 class Client(Caller):
@@ -132,7 +101,7 @@ class Client(Caller):
         assembly = self._assembly()
         scored: list[bytes] = []
 
-        def begin() -> Replied:
+        def begin() -> Pieces:
             nonlocal assembly
             scored.clear()
             assembly = self._assembly()
@@ -189,7 +158,7 @@ class Client(Caller):
         """What writes the bodies of calls."""
         return Bodies(self.endpoint, held)
 
-    def _assembly(self) -> Replied:
+    def _assembly(self) -> Pieces:
         """What puts a reply together."""
         return Assembly(self.endpoint)
 
@@ -216,7 +185,7 @@ class Client(Caller):
                 "the reply is cut off" if cut else "the reply is not JSON", data, transient=cut
             ) from fault
 
-    def _absorbed(self, heard: Replied, event: bytes) -> Delta | None:
+    def _absorbed(self, heard: Pieces, event: bytes) -> Delta | None:
         try:
             return heard.absorb(event)
         except Reported as fault:
@@ -224,7 +193,7 @@ class Client(Caller):
         except (*UNREADABLE, WireError) as fault:
             raise self.failures.garbage("a piece of the stream is not understood", event) from fault
 
-    def _finished(self, assembly: Replied, timing: Timing) -> Completion:
+    def _finished(self, assembly: Pieces, timing: Timing) -> Completion:
         try:
             return assembly.finish(timing.seconds, timing.attempts, timing.waited)
         except (WireError, UnicodeError, RecursionError) as fault:

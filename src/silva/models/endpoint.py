@@ -8,7 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from silva.errors import UsageError
-from silva.tree import Record
+from silva.tree import Record, Usage
 
 CACHE_WRITE = 1.25
 """What a token written to a provider's cache costs beside a plain one, where no price says otherwise: Anthropic's rate
@@ -78,3 +78,14 @@ class Endpoint(Record, frozen=True, kw_only=True):
         fresh = max(prompt_tokens - cached_tokens - written_tokens, 0)
         prompt = fresh * self.input_price + cached_tokens * cached_price + written_tokens * written_price
         return (prompt + completion_tokens * self.output_price) / 1e6
+
+    def usage(self, prompt: int, sampled: int, cached: int, written: int, seconds: float) -> Usage:
+        """What a call of so many tokens took, and of so many seconds."""
+        return Usage(
+            prompt_tokens=prompt,
+            completion_tokens=sampled,
+            cached_tokens=cached,
+            written_tokens=written,
+            usd=self.usd(prompt, sampled, cached, written),
+            model_seconds=seconds,
+        )

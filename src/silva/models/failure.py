@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -34,11 +35,27 @@ _TAGS = re.compile(r"<[^>]*>")
 
 
 class Failures:
-    """Makes the errors of one endpoint, each naming it and none showing its key."""
+    """Makes the errors of one endpoint, each naming it and none showing its key.
 
-    def __init__(self, endpoint: Endpoint, key: str | None) -> None:
+    Args:
+        endpoint: where it is.
+        key: its key.
+        api: what it is asked for, for hints.
+        statuses: the HTTP status of each code of an error that comes in a reply of status 200, or in the midst of a
+            stream; a code that is none of these may name a status itself.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        key: str | None,
+        api: str = "OpenAI-compatible",
+        statuses: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         self._endpoint = endpoint
         self._key = key
+        self._api = api
+        self._statuses = statuses
 
     def make(
         self, kind: str, what: str, hint: str = "", *, transient: bool = False, retry_after: float | None = None
@@ -86,16 +103,16 @@ class Failures:
         return self.make("refused", what, "correct the request or the model's settings")
 
     def reported(self, value: Any) -> ModelError:
-        """The error for one that the server put into a reply of status 200; its code may name a status."""
+        """The error for one that the server put into a reply of status 200."""
         message, code = error_message(value)
         is_status = len(code) == 3 and code.isascii() and code.isdigit() and code[0] in "45"
-        return self.of_code(int(code) if is_status else 400, message, code)
+        return self.of_code(int(code) if is_status else self._statuses.get(code, 400), message, code)
 
     def garbage(self, what: str, body: bytes, *, transient: bool = False) -> ModelError:
         """The error for a reply that cannot be understood, with the start of what came."""
         start = " ".join(_TAGS.sub(" ", body[:400].decode("utf-8", "replace")).split())[:120]
         shown = f"{what} (it begins: {start!r})" if start else f"{what} (it is empty)"
-        return self.make("garbage", shown, "is this an OpenAI-compatible endpoint?", transient=transient)
+        return self.make("garbage", shown, f"is this an {self._api} endpoint?", transient=transient)
 
     def timeout(self, seconds: float) -> ModelError:
         """The error for a deadline that passed."""

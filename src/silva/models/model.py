@@ -7,7 +7,7 @@ Every backend (an HTTP endpoint, the scripted server, the bundled local model) s
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, Protocol
 
 import msgspec
@@ -27,6 +27,15 @@ class Sampling(Record, frozen=True, kw_only=True):
     logprobs: bool = False
     tool_choice: str | None = None
     extra: Json = msgspec.field(default_factory=dict[str, Any])
+
+    def named(self, names: Mapping[str, str]) -> Json:
+        """What is said, by the names that an API has for it."""
+        found: Json = {}
+        for ours, theirs in names.items():
+            value = getattr(self, ours)
+            if value is not None and value is not False and value != ():
+                found[theirs] = value
+        return found
 
 
 class Request(Record, frozen=True, kw_only=True):

@@ -16,11 +16,11 @@ from silva.models.carried import grown, nested
 from silva.models.carried import joined as both
 from silva.models.endpoint import Endpoint
 from silva.models.errors import ModelError
-from silva.models.forgiving import forgiven
 from silva.models.model import Completion, Delta
+from silva.models.pieces import Pieces
 from silva.models.sizes import MOST_EVENT, MOST_STREAM, Readable, TooLargeError
 from silva.models.wire import SET_ASIDE, Reported, WireError, WireReply, WireUsage, read_reply
-from silva.tree import Json, Message, OtherPart, Part, TextPart, ThinkingPart, Tokens, Usage
+from silva.tree import Json, Message, OtherPart, Part, TextPart, ThinkingPart, Tokens
 
 DONE = b"[DONE]"
 
@@ -106,11 +106,11 @@ def _one(run: list[Delta]) -> Delta:
     return Delta(text=words, thinking=thoughts, extra=run[0].extra, dialect=run[0].dialect)
 
 
-class Assembly:
+class Assembly(Pieces):
     """The pieces of one reply so far. `finished` once a finish reason came, `ended` once the stream said so."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+        super().__init__(endpoint)
         self._text: list[str] = []
         self._thinking: list[str] = []
         self._parts: list[Part] = []
@@ -124,22 +124,14 @@ class Assembly:
         self._finish_reason: str | None = None
         self._beside: Json | None = None
         self._around: Json = {}
-        self._aside: list[str] = []
-        self.last_event = b""
-        self.ended = False
 
     @property
     def finished(self) -> bool:
-        """Whether the reply is whole."""
+        """See `Pieces`."""
         return self._finish_reason is not None
 
     def absorb(self, event: bytes) -> Delta | None:
-        """Take in one event and return what it adds to read, if anything.
-
-        Raises:
-            Reported: the server put an error into it.
-            msgspec.DecodeError: it is no reply and no piece of one.
-        """
+        """See `Pieces`."""
         self.last_event = event
         if event == DONE:
             self.ended = True
@@ -147,13 +139,7 @@ class Assembly:
         return self._absorbed(self._read(event))
 
     def whole(self, body: bytes) -> None:
-        """Take in a reply that comes in one piece.
-
-        Raises:
-            Reported: the server put an error into it.
-            WireError: it has no choices, or its first is without a message.
-            msgspec.DecodeError: it is no reply.
-        """
+        """See `Pieces`."""
         reply = self._read(body)
         if not reply.choices:
             raise WireError("the reply has no choices")
@@ -167,9 +153,7 @@ class Assembly:
         self._absorbed(reply)
 
     def _read(self, data: bytes) -> WireReply:
-        reply, aside = forgiven(read_reply, data)
-        if aside:
-            self._aside += [name for name in aside if name not in self._aside]
+        reply = self._taken(read_reply, data)
         if reply.error is not None:
             raise Reported(reply.error)
         return reply
@@ -223,16 +207,7 @@ class Assembly:
         return Delta(text=text, thinking=thinking, extra=extra, dialect="chat") if text or thinking or extra else None
 
     def finish(self, seconds: float, attempts: int, waited: float) -> Completion:
-        """The whole reply.
-
-        Args:
-            seconds: wall time of the attempt that succeeded.
-            attempts: how many were made.
-            waited: seconds spent on this call in all, recorded as model time.
-
-        Raises:
-            WireError: a tool call without a name, or ids and logprobs that do not match.
-        """
+        """See `Pieces`."""
         calls = self._calls.all()
         text, thinking = "".join(self._text), "".join(self._thinking)
         parts: list[Part] = [ThinkingPart(text=thinking)] if thinking else []
@@ -241,21 +216,13 @@ class Assembly:
         if ids and logprobs and len(logprobs) != len(ids):
             raise WireError(f"the reply has {len(ids)} token ids but {len(logprobs)} logprobs")
         prompt, sampled = usage.prompt_tokens or 0, usage.completion_tokens or 0
-        cached, written = usage.cached, usage.written
         return Completion(
             message=Message(role="assistant", parts=(*parts, *self._parts), tool_calls=calls, extra=self._beside),
             finish_reason=self._finish_reason or ("tool_calls" if calls else "unknown"),
             tokens=Tokens(ids=ids, sampled=len(ids), logprobs=logprobs) if ids else None,
             prompt_ids=tuple(self._prompt_ids or ()),
             logprobs=logprobs,
-            usage=Usage(
-                prompt_tokens=prompt,
-                completion_tokens=sampled,
-                cached_tokens=cached,
-                written_tokens=written,
-                usd=self._endpoint.usd(prompt, sampled, cached, written),
-                model_seconds=waited,
-            ),
+            usage=self._endpoint.usage(prompt, sampled, usage.cached, usage.written, waited),
             model=self._model or self._endpoint.model,
             policy_version=self._version or "",
             seconds=seconds,

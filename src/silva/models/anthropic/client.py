@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from silva.models.anthropic.marks import ANTHROPIC
 from silva.models.anthropic.requests import Bodies
 from silva.models.anthropic.stream import Assembly
 from silva.models.client import Client
-from silva.models.errors import ModelError
-from silva.models.failure import Failures, error_message
+from silva.models.failure import Failures
 from silva.models.held import Held
 from silva.models.model import Request
 
@@ -30,21 +27,6 @@ _STATUS = {
 """The HTTP status of each type of error, for those that come in the midst of a stream."""
 
 
-class AnthropicFailures(Failures):
-    """Makes the errors of one endpoint."""
-
-    def garbage(self, what: str, body: bytes, *, transient: bool = False) -> ModelError:
-        """The error for a reply that cannot be understood, with the start of what came."""
-        error = super().garbage(what, body, transient=transient)
-        text = str(error).replace("is this an OpenAI-compatible endpoint?", "is this an Anthropic endpoint?")
-        return ModelError(error.kind, text, transient=error.transient)
-
-    def reported(self, value: Any) -> ModelError:
-        """The error for one that the server put into a reply of status 200; its type says which status it is."""
-        message, code = error_message(value)
-        return self.of_code(_STATUS.get(code, 400), message, code)
-
-
 class AnthropicClient(Client):
     """A model behind an endpoint of the Messages API; the arguments are as in `Client`. `/messages` is appended to its
     url (`https://api.anthropic.com/v1`), its headers (such as `anthropic-beta`) go over those set here, and its key is
@@ -54,7 +36,7 @@ class AnthropicClient(Client):
     key_variable = "ANTHROPIC_API_KEY"
 
     def _failures(self, key: str | None) -> Failures:
-        return AnthropicFailures(self.endpoint, key)
+        return Failures(self.endpoint, key, "Anthropic", _STATUS)
 
     def _fixed(self) -> dict[str, str]:
         return {"anthropic-version": VERSION}

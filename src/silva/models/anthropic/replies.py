@@ -35,15 +35,8 @@ class WireUsage(Open):
     def usage(self, endpoint: Endpoint, waited: float) -> Usage:
         """What was billed at an endpoint, after so many seconds."""
         cached, written = self.cache_read_input_tokens or 0, self.cache_creation_input_tokens or 0
-        prompt, sampled = (self.input_tokens or 0) + cached + written, self.output_tokens or 0
-        return Usage(
-            prompt_tokens=prompt,
-            completion_tokens=sampled,
-            cached_tokens=cached,
-            written_tokens=written,
-            usd=endpoint.usd(prompt, sampled, cached, written),
-            model_seconds=waited,
-        )
+        prompt = (self.input_tokens or 0) + cached + written
+        return endpoint.usage(prompt, self.output_tokens or 0, cached, written, waited)
 
     def updated(self, later: WireUsage | None) -> WireUsage:
         """These counts, with those of a later event in the place of the ones it names."""

@@ -25,9 +25,9 @@ import msgspec
 
 from silva.models.anthropic.blocks import block_of, tool_use
 from silva.models.anthropic.marks import ANTHROPIC, without_mark
+from silva.models.body import Written
 from silva.models.call_ids import told_apart
 from silva.models.carried import merged
-from silva.models.endpoint import Endpoint
 from silva.models.model import Request, Sampling
 from silva.models.wire import WireError
 from silva.tree import ImagePart, Json, Message, OtherPart, Part, TextPart, ThinkingPart, Tool
@@ -52,29 +52,17 @@ NO_WORD = frozenset(
 )
 """Fields of the chat API that have no counterpart."""
 
+_NAMES = {"temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "stop": "stop_sequences"}
 _CHOICES = {"auto": "auto", "none": "none", "required": "any"}
 
 _encode = msgspec.json.Encoder().encode
 
 
-class Bodies:
-    """Writes the bodies of calls to one endpoint, each anew: nothing of a conversation is kept."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-
-    def forget(self, session: str) -> None:
-        """Nothing is kept of it."""
-
-    def clear(self) -> None:
-        """Nothing is kept."""
+class Bodies(Written):
+    """Writes the bodies of calls to one endpoint."""
 
     def write(self, request: Request, *, stream: bool = False) -> bytes:
-        """The JSON body of a call.
-
-        Raises:
-            WireError: an image part whose bytes the request does not carry, or a reply too short to think in.
-        """
+        """See `Written`; a reply too short to think in cannot be asked for."""
         sampling = request.sampling
         write = _Writer(request.images, request.dialect in ("", ANTHROPIC))
         first = next(
@@ -87,7 +75,7 @@ class Bodies:
         body["messages"] = write.turns(request.messages[first:])
         if request.tools:
             body["tools"] = [write.tool(tool) for tool in request.tools]
-        _set_sampling(body, sampling)
+        body |= sampling.named(_NAMES)
         extra = {**self._endpoint.extra, **sampling.extra}
         single = _translate(body, extra)
         if request.tools and (sampling.tool_choice is not None or single):
@@ -98,17 +86,6 @@ class Bodies:
         if stream:
             body["stream"] = True
         return _encode(body)
-
-
-def _set_sampling(body: Json, sampling: Sampling) -> None:
-    if sampling.temperature is not None:
-        body["temperature"] = sampling.temperature
-    if sampling.top_p is not None:
-        body["top_p"] = sampling.top_p
-    if sampling.top_k is not None:
-        body["top_k"] = sampling.top_k
-    if sampling.stop:
-        body["stop_sequences"] = sampling.stop
 
 
 def _translate(body: Json, extra: dict[str, Any]) -> bool:

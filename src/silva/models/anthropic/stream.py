@@ -17,8 +17,8 @@ from silva.models.anthropic.marks import ANTHROPIC, STOP_SEQUENCE, SignedDelta, 
 from silva.models.anthropic.replies import FINISHES, WireReply, WireUsage
 from silva.models.carried import Open, Reader, grown, joined, nested, written
 from silva.models.endpoint import Endpoint
-from silva.models.forgiving import forgiven
 from silva.models.model import Completion, Delta
+from silva.models.pieces import Pieces
 from silva.models.wire import SET_ASIDE, Reported, WireError
 from silva.tree import Json, Message, Part, ToolCall
 
@@ -47,38 +47,27 @@ _read_event: Reader[_Event] = Reader(_Event)
 _read_whole: Reader[WireReply] = Reader(WireReply)
 
 
-class Assembly:
+class Assembly(Pieces):
     """The pieces of one reply so far. `finished` once a stop reason came, `ended` once the stream said so."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+        super().__init__(endpoint)
         self._blocks: dict[int, Block] = {}
         self._inputs: dict[int, list[str]] = {}
         self._reply = WireReply()
         self._usage = WireUsage()
         self._spoke = False
         self._around: Json = {}
-        self._aside: list[str] = []
-        self.last_event = b""
-        self.ended = False
 
     @property
     def finished(self) -> bool:
-        """Whether the reply is whole."""
+        """See `Pieces`."""
         return self._reply.stop_reason is not None and self.ended
 
     def absorb(self, event: bytes) -> Delta | None:
-        """Take in one event and return what it adds to read, if anything. Kinds nobody knows are passed over, as the
-        API asks of its clients.
-
-        Raises:
-            Reported: the server put an error into the stream.
-            WireError: a piece of a block that was not begun.
-            msgspec.DecodeError: the event is not one of this API.
-        """
+        """See `Pieces`. Kinds nobody knows are passed over, as the API asks of its clients."""
         self.last_event = event
-        found, aside = forgiven(_read_event, event)
-        self._aside += [name for name in aside if name not in self._aside]
+        found = self._taken(_read_event, event)
         if found.error is not None:
             raise Reported(found.error)
         if found.type == "content_block_delta" and found.delta is not None:
@@ -103,15 +92,8 @@ class Assembly:
         return None
 
     def whole(self, body: bytes) -> None:
-        """Take in a reply that comes in one piece.
-
-        Raises:
-            Reported: the server put an error into it.
-            WireError: it has no content.
-            msgspec.DecodeError: it is not JSON, or a field has the wrong type.
-        """
-        reply, aside = forgiven(_read_whole, body)
-        self._aside += aside
+        """See `Pieces`."""
+        reply = self._taken(_read_whole, body)
         if reply.error is not None:
             raise Reported(reply.error)
         if reply.content is None:
@@ -120,11 +102,7 @@ class Assembly:
         self._usage, self._around = self._usage.updated(reply.usage), reply.extra or {}
 
     def finish(self, seconds: float, attempts: int, waited: float) -> Completion:
-        """The whole reply; the arguments are those of `silva.models.stream.Assembly.finish`.
-
-        Raises:
-            WireError: a tool call without a name.
-        """
+        """See `Pieces`."""
         parts: list[Part] = []
         calls: list[ToolCall] = []
         for _, block in sorted(self._blocks.items()):

@@ -5,33 +5,83 @@ draw ─▶ body ─▶ Caller ─▶ Gathering.take … ─▶ Gathering.sample
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from itertools import chain
-from typing import Protocol, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 from yarl import URL
 
 from silva.models.calling import Caller, CallOptions, Timing
 from silva.models.endpoint import Endpoint
-from silva.models.exact.backend import DisagreementError, Draw, Piece, Sampled
-from silva.models.failure import UNREADABLE
+from silva.models.exact.backend import (
+    DisagreementError,
+    Draw,
+    Piece,
+    Sampled,
+    check_counts,
+    check_drawn,
+    check_prompt,
+)
+from silva.models.failure import UNREADABLE, Failures
 from silva.models.sizes import MOST_STREAM
 from silva.models.stream import DONE
 
 Value = TypeVar("Value")
 
 
-class Gathering(Protocol):
-    """What one reply has said so far, whole or in pieces."""
+class Gathering(ABC):
+    """What one reply has said so far, whole or in pieces: its ids, why it ended, how many tokens it counts."""
 
+    def __init__(self, failures: Failures) -> None:
+        self._failures = failures
+        self._ids: list[int] = []
+        self._prompt: list[int] | None = None
+        self._finish = ""
+        self._model = self._version = ""
+        self._counted: tuple[int | None, int | None] = (None, None)
+        self._cached = 0
+
+    @abstractmethod
     def take(self, data: bytes) -> Piece | None:
-        """Take in a reply, or a piece of one; what ids it adds."""
-        ...
+        """Take in a reply, or a piece of one; what ids it adds.
+
+        Raises:
+            ModelError: it is an error.
+            DisagreementError: it does not agree with what came before.
+        """
+
+    @abstractmethod
+    def _logprobs(self) -> list[float | None] | None:
+        """Those of the sampled ids, as they were told."""
 
     def sampled(self, draw: Draw, timing: Timing) -> Sampled:
-        """The whole reply."""
-        ...
+        """The whole reply.
+
+        Raises:
+            DisagreementError: what was said does not agree.
+            ModelError: the server gave up on it.
+        """
+        if self._finish not in ("stop", "length"):
+            what = f"the reply ended with {self._finish!r}" if self._finish else "the reply has no end"
+            raise self._failures.make("server", what, "look at the server's log", transient=True)
+        check_prompt(self._prompt, draw.prompt_ids, len(draw.images))
+        prompt, completion = self._counted
+        # an image's placeholder is counted as all the tokens it becomes
+        check_counts(None if draw.images else prompt, completion, len(draw.prompt_ids), len(self._ids))
+        wanted = draw.sampling.logprobs
+        return Sampled(
+            ids=tuple(self._ids),
+            logprobs=check_drawn(self._ids, self._logprobs() if wanted else None, wanted),
+            finish_reason=self._finish,
+            policy_version=self._version,
+            cached_tokens=self._cached,
+            seconds=timing.seconds,
+            waited=timing.waited,
+            attempts=timing.attempts,
+            model=self._model,
+        )
 
 
 class _Heard:

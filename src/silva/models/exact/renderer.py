@@ -7,10 +7,11 @@ sampled ids ─▶ reader / parse ─▶ Message
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Protocol
 
-from silva.models.exact.reply import Parsed, ReplyReader
+from silva.models.exact.reply import Alphabet, Parsed, ReplyReader
+from silva.models.exact.syntax import Syntax
 from silva.tree import Message, Record, Tool
 
 THINKING_DROPPED = "thinking_dropped"
@@ -35,7 +36,7 @@ class Restart(Record, frozen=True, kw_only=True):
     reason: str
 
 
-class Renderer(Protocol):
+class Renderer(ABC):
     """One model's way of writing. `name` is of its folder, `stop_ids` end a reply, `takes_images` says whether its
     template has a place for them."""
 
@@ -44,10 +45,11 @@ class Renderer(Protocol):
     takes_images: bool
 
     @property
+    @abstractmethod
     def encoded(self) -> int:
         """Ids made by tokenising so far, over all calls."""
-        ...
 
+    @abstractmethod
     def render(
         self, messages: Sequence[Message], tools: tuple[Tool, ...] = (), *, generation_prompt: bool = True
     ) -> tuple[int, ...]:
@@ -56,7 +58,6 @@ class Renderer(Protocol):
         Raises:
             RenderError: the template refuses the conversation.
         """
-        ...
 
     def extend(
         self,
@@ -77,16 +78,30 @@ class Renderer(Protocol):
             RenderError: the template refuses the conversation.
             ValueError: the walk does not end with an assistant's message.
         """
-        ...
+        if not walk_messages or walk_messages[-1].role != "assistant":
+            raise ValueError("seen ids end with a sampled reply: the walk must end with an assistant's message")
+        return self._extended(seen_ids, walk_messages, new_messages, tools)
+
+    @abstractmethod
+    def _extended(
+        self, seen: Sequence[int], walk: Sequence[Message], new: Sequence[Message], tools: tuple[Tool, ...]
+    ) -> Extension | Restart: ...
+
+    @abstractmethod
+    def _reads(self) -> tuple[Alphabet, Syntax, bool]:
+        """What a reply is written in, how its calls are, and whether the prompt has opened its thinking."""
 
     def reader(self, tools: Sequence[Tool] = (), *, stop: Sequence[str] = (), name: str = "") -> ReplyReader:
         """A reader of one reply, for streams; the arguments are as in `ReplyReader`."""
-        ...
+        alphabet, syntax, thinking = self._reads()
+        return ReplyReader(alphabet, syntax, self.stop_ids, tools=tools, thinking=thinking, stop=stop, name=name)
 
     def parse(self, ids: Sequence[int], tools: Sequence[Tool] = (), *, name: str = "") -> Parsed:
         """A whole reply as a message."""
-        ...
+        reader = self.reader(tools, name=name)
+        reader.feed(ids)
+        return reader.finish()[0]
 
+    @abstractmethod
     def text(self, ids: Sequence[int]) -> str:
         """The ids as text, marks and all, to look at."""
-        ...

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from silva.models.exact.renderer import Extension, Restart
-from silva.models.exact.reply import Parsed, ReplyReader
+from silva.models.exact.renderer import Extension, Renderer
+from silva.models.exact.reply import Alphabet
 from silva.models.exact.syntax import Syntax
 from silva.models.exact.template import RenderError
 from silva.models.scripted import tokens
@@ -32,15 +32,20 @@ class _Bytes:
         return bytes(number for number in ids if number < 256).decode("utf-8", "replace")
 
 
-class ByteRenderer:
+class ByteRenderer(Renderer):
     """A `Renderer` of the scripted model."""
 
     def __init__(self) -> None:
         self.name = "scripted"
         self.stop_ids = frozenset({tokens.END})
         self.takes_images = False
-        self.encoded = 0
+        self._encoded = 0
         self._vocabulary = _Bytes()
+
+    @property
+    def encoded(self) -> int:
+        """Ids made so far, over all calls."""
+        return self._encoded
 
     def render(
         self, messages: Sequence[Message], tools: tuple[Tool, ...] = (), *, generation_prompt: bool = True
@@ -52,33 +57,19 @@ class ByteRenderer:
         ids += self._messages(messages)
         if generation_prompt:
             ids.append(tokens.ROLES["assistant"])
-        self.encoded += len(ids)
+        self._encoded += len(ids)
         return tuple(ids)
 
-    def extend(
-        self,
-        seen_ids: Sequence[int],
-        walk_messages: Sequence[Message],
-        new_messages: Sequence[Message],
-        tools: tuple[Tool, ...] = (),
-    ) -> Extension | Restart:
-        """What to append to the ids a model has seen and sampled; see `Renderer`."""
-        if not walk_messages or walk_messages[-1].role != "assistant":
-            raise ValueError("seen ids end with a sampled reply: the walk must end with an assistant's message")
-        ids = [] if seen_ids and seen_ids[-1] == tokens.END else [tokens.END]
-        ids += [*self._messages(new_messages), tokens.ROLES["assistant"]]
-        self.encoded += len(ids)
+    def _extended(
+        self, seen: Sequence[int], walk: Sequence[Message], new: Sequence[Message], tools: tuple[Tool, ...]
+    ) -> Extension:
+        ids = [] if seen and seen[-1] == tokens.END else [tokens.END]
+        ids += [*self._messages(new), tokens.ROLES["assistant"]]
+        self._encoded += len(ids)
         return Extension(ids=tuple(ids))
 
-    def reader(self, tools: Sequence[Tool] = (), *, stop: Sequence[str] = (), name: str = "") -> ReplyReader:
-        """A reader of one reply, for streams; the arguments are as in `ReplyReader`."""
-        return ReplyReader(self._vocabulary, Syntax(), self.stop_ids, tools=tools, stop=stop, name=name)
-
-    def parse(self, ids: Sequence[int], tools: Sequence[Tool] = (), *, name: str = "") -> Parsed:
-        """A whole reply as a message."""
-        reader = self.reader(tools, name=name)
-        reader.feed(ids)
-        return reader.finish()[0]
+    def _reads(self) -> tuple[Alphabet, Syntax, bool]:
+        return self._vocabulary, Syntax(), False
 
     def text(self, ids: Sequence[int]) -> str:
         """The ids as text, marks and all, to look at."""

@@ -15,16 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from silva.models.calling import Timing
-from silva.models.exact.backend import (
-    DisagreementError,
-    Draw,
-    Piece,
-    Sampled,
-    check_counts,
-    check_drawn,
-    check_prompt,
-)
+from silva.models.exact.backend import DisagreementError, Draw, Piece
 from silva.models.exact.gathering import Gathering, GatheringBackend
 from silva.models.failure import Failures
 from silva.models.wire import Count, Id
@@ -39,6 +30,8 @@ UNNAMED = "default"
 """The version that SGLang tells until somebody gives its weights one (`--weight-version`, or with an update)."""
 
 Item = TypeVar("Item")
+
+_NAMES = {name: name for name in ("temperature", "top_p", "top_k", "stop")} | {"seed": "sampling_seed"}
 
 
 class _Finish(msgspec.Struct):
@@ -78,12 +71,7 @@ class SglangBackend(GatheringBackend):
     def _body(self, draw: Draw, stream: bool) -> bytes:
         sampling = draw.sampling
         parameters: Json = {"max_new_tokens": sampling.max_tokens}  # null: as many as the context has room for
-        names = {"temperature": "temperature", "top_p": "top_p", "top_k": "top_k", "seed": "sampling_seed"}
-        for key, name in names.items():
-            if (value := getattr(sampling, key)) is not None:
-                parameters[name] = value
-        if sampling.stop:
-            parameters["stop"] = sampling.stop
+        parameters |= sampling.named(_NAMES)
         if draw.stop_ids:
             parameters["stop_token_ids"] = draw.stop_ids
         body: Json = {
@@ -99,65 +87,34 @@ class SglangBackend(GatheringBackend):
         return msgspec.json.encode(body | self.endpoint.extra | {"input_ids": draw.prompt_ids})
 
 
-class _Gathered:
-    """What a reply has said so far, whole or in pieces."""
-
+class _Gathered(Gathering):
     def __init__(self, failures: Failures, model: str) -> None:
-        self._failures = failures
+        super().__init__(failures)
         self._model = model
-        self._ids: list[int] = []
-        self._logprobs: list[tuple[float | None, int, str | None]] = []
-        self._prompt: list[int] | None = None
-        self._meta = _Meta()
+        self._told: list[tuple[float | None, int, str | None]] = []
 
     def take(self, data: bytes) -> Piece | None:
-        """Take in a reply, or a piece of one.
-
-        Raises:
-            ModelError: it is an error.
-            DisagreementError: its ids are neither all so far nor the next ones.
-        """
+        """Take in a reply, or a piece of one; its ids are all so far or the next ones. See `Gathering`."""
         reply = _decode(data)
         if reply.error is not None:
             raise self._failures.reported(reply.error)
-        meta = self._meta = reply.meta_info
-        if meta.finish_reason is not None and meta.finish_reason.type == "abort":
+        meta = reply.meta_info
+        self._finish = "" if meta.finish_reason is None else meta.finish_reason.type
+        if meta.finish_reason is not None and self._finish == "abort":
             status = meta.finish_reason.status_code or 503
             raise self._failures.of_code(status, f"the reply was aborted: {meta.finish_reason.message}")
         self._prompt = self._prompt if reply.prompt_token_ids is None else reply.prompt_token_ids
+        self._counted, self._cached = (meta.prompt_tokens, meta.completion_tokens), meta.cached_tokens or 0
+        self._version = "" if meta.weight_version in (None, UNNAMED) else meta.weight_version
         known = len(self._ids)
         self._ids = _joined(self._ids, reply.output_ids or [], meta.completion_tokens, "ids")
-        self._logprobs = _joined(self._logprobs, meta.output_token_logprobs or [], len(self._ids), "logprobs")
+        self._told = _joined(self._told, meta.output_token_logprobs or [], len(self._ids), "logprobs")
         return Piece(ids=tuple(self._ids[known:])) if len(self._ids) > known else None
 
-    def sampled(self, draw: Draw, timing: Timing) -> Sampled:
-        """The whole reply.
-
-        Raises:
-            DisagreementError: what was said does not agree.
-            ModelError: it has no end.
-        """
-        meta, wanted = self._meta, draw.sampling.logprobs
-        if meta.finish_reason is None or meta.finish_reason.type not in ("stop", "length"):
-            raise self._failures.make("server", "the reply has no end", "look at the server's log", transient=True)
-        check_prompt(self._prompt, draw.prompt_ids, len(draw.images))
-        # an image's placeholder is counted as all the tokens it becomes
-        counted = None if draw.images else meta.prompt_tokens
-        check_counts(counted, meta.completion_tokens, len(draw.prompt_ids), len(self._ids))
-        if wanted and [number for _, number, _ in self._logprobs] != self._ids:
+    def _logprobs(self) -> list[float | None] | None:
+        if [number for _, number, _ in self._told] != self._ids:
             raise DisagreementError("its logprobs are of other ids than it gave")
-        logprobs = check_drawn(self._ids, [value for value, _, _ in self._logprobs], wanted)
-        return Sampled(
-            ids=tuple(self._ids),
-            logprobs=logprobs,
-            finish_reason=meta.finish_reason.type,
-            policy_version="" if meta.weight_version in (None, UNNAMED) else meta.weight_version,
-            cached_tokens=meta.cached_tokens or 0,
-            seconds=timing.seconds,
-            waited=timing.waited,
-            attempts=timing.attempts,
-            model=self._model,
-        )
+        return [value for value, _, _ in self._told]
 
 
 def _joined(known: list[Item], given: Sequence[Item], count: int | None, what: str) -> list[Item]:

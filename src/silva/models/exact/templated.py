@@ -20,8 +20,8 @@ import msgspec
 
 from silva.errors import UsageError
 from silva.models.exact.folder import ModelFolder
-from silva.models.exact.renderer import HISTORY_REWRITTEN, THINKING_DROPPED, Extension, Restart
-from silva.models.exact.reply import Parsed, ReplyReader
+from silva.models.exact.renderer import HISTORY_REWRITTEN, THINKING_DROPPED, Extension, Renderer, Restart
+from silva.models.exact.reply import Alphabet
 from silva.models.exact.shield import Shield
 from silva.models.exact.syntax import Syntax, syntax_of
 from silva.models.exact.template import RenderError, Template, strings
@@ -32,7 +32,7 @@ _PROBE = "qxzvk"
 """A word no template writes."""
 
 
-class TemplateRenderer:
+class TemplateRenderer(Renderer):
     """A `Renderer` for any model with a tokenizer and a chat template.
 
     Args:
@@ -88,53 +88,31 @@ class TemplateRenderer:
         text = self._text(messages, tools, generation_prompt, shield)
         return self._encode(text, shield, first=True)
 
-    def extend(
-        self,
-        seen_ids: Sequence[int],
-        walk_messages: Sequence[Message],
-        new_messages: Sequence[Message],
-        tools: tuple[Tool, ...] = (),
+    def _extended(
+        self, seen: Sequence[int], walk: Sequence[Message], new: Sequence[Message], tools: tuple[Tool, ...]
     ) -> Extension | Restart:
-        """What to append to the ids a model has seen and sampled; see `Renderer`."""
-        if not walk_messages or walk_messages[-1].role != "assistant":
-            raise ValueError("seen ids end with a sampled reply: the walk must end with an assistant's message")
-        whole = [*walk_messages, *new_messages]
+        whole = [*walk, *new]
         self._check(whole, tools)
         shield = Shield(self.vocabulary.marks, strings(whole, tools))
         asked = self._text(whole, tools, True, shield)
-        said = self._text(walk_messages, tools, False, shield)
+        said = self._text(walk, tools, False, shield)
         cut = self._end_of_reply(said)
-        closed = bool(seen_ids) and seen_ids[-1] in self.stop_ids
-        reason = self._rewritten(walk_messages, new_messages, tools, said, asked, shield)
+        closed = bool(seen) and seen[-1] in self.stop_ids
+        reason = self._rewritten(walk, new, tools, said, asked, shield)
         tail: str | None = asked[cut:]
         if reason:
-            tail = self._behind_reply(walk_messages, new_messages, tools, shield) if self._keep_history else None
+            tail = self._behind_reply(walk, new, tools, shield) if self._keep_history else None
         if tail is None:
             return Restart(reason=reason)
         if not closed:
-            tail = self._rest_of_thinking(said[:cut], walk_messages[-1], seen_ids) + tail
+            tail = self._rest_of_thinking(said[:cut], walk[-1], seen) + tail
         ids = self._encode(tail, shield, first=False)
         if closed:
-            ids = self._after_end(ids, seen_ids[-1], closes=cut < len(said))
+            ids = self._after_end(ids, seen[-1], closes=cut < len(said))
         return Extension(ids=ids)
 
-    def reader(self, tools: Sequence[Tool] = (), *, stop: Sequence[str] = (), name: str = "") -> ReplyReader:
-        """A reader of one reply, for streams; the arguments are as in `ReplyReader`."""
-        return ReplyReader(
-            self.vocabulary,
-            self.syntax,
-            self.stop_ids,
-            tools=tools,
-            thinking=self._opens_thinking,
-            stop=stop,
-            name=name,
-        )
-
-    def parse(self, ids: Sequence[int], tools: Sequence[Tool] = (), *, name: str = "") -> Parsed:
-        """A whole reply as a message."""
-        reader = self.reader(tools, name=name)
-        reader.feed(ids)
-        return reader.finish()[0]
+    def _reads(self) -> tuple[Alphabet, Syntax, bool]:
+        return self.vocabulary, self.syntax, self._opens_thinking
 
     def text(self, ids: Sequence[int]) -> str:
         """The ids as text, marks and all, to look at."""

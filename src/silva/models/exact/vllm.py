@@ -11,14 +11,15 @@ from typing import Any
 
 import msgspec
 
-from silva.models.calling import Timing
-from silva.models.exact.backend import Draw, Piece, Sampled, check_counts, check_drawn, check_prompt
+from silva.models.exact.backend import Draw, Piece
 from silva.models.exact.gathering import Gathering, GatheringBackend
 from silva.models.failure import Failures
 from silva.models.wire import Count, Id
 from silva.tree import Json
 
 PATH = "/v1/completions"
+
+_NAMES = {name: name for name in ("temperature", "top_p", "top_k", "seed", "stop")}
 
 
 class _LogProbs(msgspec.Struct):
@@ -84,11 +85,7 @@ class VllmBackend(GatheringBackend):
             body["stop_token_ids"] = draw.stop_ids
         if sampling.logprobs:
             body["logprobs"] = 1
-        for key in ("temperature", "top_p", "top_k", "seed"):
-            if (value := getattr(sampling, key)) is not None:
-                body[key] = value
-        if sampling.stop:
-            body["stop"] = sampling.stop
+        body |= sampling.named(_NAMES)
         if stream:
             body |= {"stream": True, "stream_options": {"include_usage": True}}
         body |= self.endpoint.extra | sampling.extra
@@ -101,31 +98,22 @@ class SilvaBackend(VllmBackend):
     fingerprint_is_version = True
 
 
-class _Gathered:
-    """What a reply has said so far, whole or in pieces."""
-
+class _Gathered(Gathering):
     def __init__(self, failures: Failures, fingerprint_is_version: bool) -> None:
+        super().__init__(failures)
         self._fingerprint_is_version = fingerprint_is_version
-        self._failures = failures
-        self._ids: list[int] = []
-        self._logprobs: list[float | None] | None = None
-        self._prompt: list[int] | None = None
-        self._usage = _Usage()
-        self._finish = ""
-        self._model = self._version = ""
+        self._told: list[float | None] | None = None
 
     def take(self, data: bytes) -> Piece | None:
-        """Take in a reply, or a piece of one.
-
-        Raises:
-            ModelError: it is an error.
-        """
+        """Take in a reply, or a piece of one; see `Gathering`."""
         reply = _decode(data)
         if reply.error is not None:
             raise self._failures.reported(reply.error)
-        self._usage = reply.usage or self._usage
+        if (usage := reply.usage) is not None:
+            self._counted = usage.prompt_tokens, usage.completion_tokens
+            self._cached = (usage.prompt_tokens_details or _Details()).cached_tokens or 0
         self._model = reply.model or self._model
-        self._version = reply.system_fingerprint or self._version
+        self._version = (reply.system_fingerprint if self._fingerprint_is_version else self._model) or self._version
         if not reply.choices:
             return None
         choice = reply.choices[0]
@@ -133,33 +121,10 @@ class _Gathered:
         self._prompt = self._prompt if prompt is None else prompt
         self._finish = choice.finish_reason or self._finish
         if choice.logprobs is not None and choice.logprobs.token_logprobs is not None:
-            self._logprobs = [*(self._logprobs or []), *choice.logprobs.token_logprobs]
+            self._told = [*(self._told or []), *choice.logprobs.token_logprobs]
         ids = choice.token_ids or []
         self._ids += ids
         return Piece(ids=tuple(ids)) if ids else None
 
-    def sampled(self, draw: Draw, timing: Timing) -> Sampled:
-        """The whole reply.
-
-        Raises:
-            DisagreementError: what was said does not agree.
-            ModelError: the server gave up on it.
-        """
-        if self._finish not in ("stop", "length"):
-            what = f"the reply ended with {self._finish!r}" if self._finish else "the reply has no end"
-            raise self._failures.make("server", what, "look at the server's log", transient=True)
-        check_prompt(self._prompt, draw.prompt_ids)
-        check_counts(self._usage.prompt_tokens, self._usage.completion_tokens, len(draw.prompt_ids), len(self._ids))
-        logprobs = check_drawn(self._ids, self._logprobs, draw.sampling.logprobs)
-        details = self._usage.prompt_tokens_details
-        return Sampled(
-            ids=tuple(self._ids),
-            logprobs=logprobs,
-            finish_reason=self._finish,
-            policy_version=self._version if self._fingerprint_is_version else self._model,
-            cached_tokens=(details.cached_tokens or 0) if details is not None else 0,
-            seconds=timing.seconds,
-            waited=timing.waited,
-            attempts=timing.attempts,
-            model=self._model,
-        )
+    def _logprobs(self) -> list[float | None] | None:
+        return self._told

@@ -19,6 +19,7 @@ import msgspec
 from silva.models.carried import DEEPEST, MOST, Reader
 from silva.models.carried import fault as fault_of
 from silva.models.gateway.dialects.dialect import Malformed
+from silva.models.model import Sampling
 from silva.tree import Json, Tool
 
 LONGEST_NAME = 512
@@ -34,6 +35,36 @@ Integer = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Top = Annotated[int, msgspec.Meta(ge=0, le=1000)]
 Temperature = Annotated[float, msgspec.Meta(ge=0, le=100)]
 Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class Common(msgspec.Struct):
+    """The members of a body that all APIs call alike."""
+
+    model: Name
+    stream: bool | None = None
+    temperature: Temperature | None = None
+    top_p: Share | None = None
+    top_k: Integer | None = None
+    seed: Integer | None = None
+    return_token_ids: bool | None = None
+    n: int | None = None
+
+    def sampling(
+        self, choice: str | None, most: int | None, extra: Json, *, stop: tuple[str, ...] = (), logprobs: bool = False
+    ) -> Sampling:
+        """How to sample, with so many tokens at most; `choice` is the mode or the tool to call."""
+        return Sampling(
+            temperature=self.temperature,
+            top_p=self.top_p,
+            top_k=self.top_k,
+            max_tokens=most,
+            stop=stop,
+            seed=self.seed,
+            logprobs=logprobs,
+            tool_choice=choice,
+            extra=extra,
+        )
+
 
 OURS_ELSEWHERE = frozenset(
     {
@@ -172,8 +203,17 @@ def passed_on(members: dict[str, msgspec.Raw], names: Iterable[str]) -> Json:
             if bytes(members[name]) != b"null":
                 raise Malformed("this API has no such field, and the gateway does not pass it on", name)
             continue
-        found[name] = plain(decoded(_any, members[name], name), name)
+        found[name] = value_of(members[name], name)
     return found
+
+
+def value_of(raw: msgspec.Raw, field: str) -> Any:
+    """A member as a plain value.
+
+    Raises:
+        Malformed: it holds what no other reader of JSON or msgpack would take.
+    """
+    return plain(decoded(_any, raw, field), field)
 
 
 def plain(value: Any, field: str) -> Any:

@@ -12,35 +12,24 @@ from typing import Any, cast
 
 import msgspec
 
+from silva.models.body import Written
 from silva.models.carried import merged
-from silva.models.endpoint import Endpoint
 from silva.models.gateway.dialects.responses.history import client_item, said
 from silva.models.gateway.dialects.responses.marks import ITEM, RESPONSES, mark_of
 from silva.models.gateway.dialects.responses.reading import LOGPROBS
 from silva.models.model import Request
 from silva.tree import Json, Message, Tool
 
+_NAMES = {"temperature": "temperature", "top_p": "top_p", "max_tokens": "max_output_tokens"}
+
 _encode = msgspec.json.Encoder().encode
 
 
-class Bodies:
-    """Writes the bodies of calls to one endpoint, each anew: nothing of a conversation is kept."""
-
-    def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
-
-    def forget(self, session: str) -> None:
-        """Nothing is kept of it."""
-
-    def clear(self) -> None:
-        """Nothing is kept."""
+class Bodies(Written):
+    """Writes the bodies of calls to one endpoint."""
 
     def write(self, request: Request, *, stream: bool = False) -> bytes:
-        """The JSON body of a call.
-
-        Raises:
-            WireError: an image part whose bytes the request does not carry.
-        """
+        """See `Written`."""
         ours = request.dialect in ("", RESPONSES)
         sampling = request.sampling
         extra = {**self._endpoint.extra, **sampling.extra}
@@ -60,15 +49,7 @@ class Bodies:
         body["input"] = items
         if request.tools:
             body["tools"] = [_tool(tool, ours) for tool in request.tools]
-        for name, value in (
-            ("temperature", sampling.temperature),
-            ("top_p", sampling.top_p),
-            ("max_output_tokens", sampling.max_tokens),
-        ):
-            if value is not None:
-                body[name] = value
-        if ours:
-            body |= {name: value for name in ("top_k", "seed") if (value := getattr(sampling, name)) is not None}
+        body |= sampling.named(_NAMES | ({"top_k": "top_k", "seed": "seed"} if ours else {}))
         if sampling.tool_choice is not None:
             body["tool_choice"] = _tool_choice(sampling.tool_choice)
         _translate(body, extra)

@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from silva.models.client import Client
-from silva.models.errors import ModelError
-from silva.models.failure import Failures, error_message
+from silva.models.failure import Failures
 from silva.models.gateway.responses.bodies import Bodies
 from silva.models.gateway.responses.stream import Assembly
 from silva.models.held import Held
 
 _STATUS = {"server_error": 500, "rate_limit_exceeded": 429, "vector_store_timeout": 504}
 """The HTTP status of each code of a reply that failed; of others it is the request that is at fault."""
-
-
-class ResponsesFailures(Failures):
-    """Makes the errors of one endpoint."""
-
-    def reported(self, value: Any) -> ModelError:
-        """The error for one that the server put into a reply of status 200; its code says which status it is."""
-        message, code = error_message(value)
-        return self.of_code(_STATUS.get(code, 400), message, code)
 
 
 class ResponsesClient(Client):
@@ -31,7 +19,7 @@ class ResponsesClient(Client):
     route = "/responses"
 
     def _failures(self, key: str | None) -> Failures:
-        return ResponsesFailures(self.endpoint, key)
+        return Failures(self.endpoint, key, statuses=_STATUS)
 
     def _writer(self, held: Held | None) -> Bodies:
         return Bodies(self.endpoint)

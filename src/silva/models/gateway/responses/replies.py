@@ -18,7 +18,7 @@ from silva.models.gateway.dialects.responses.items import messages_of, output_of
 from silva.models.gateway.dialects.responses.marks import AFTER, ITEM, PART, RESPONSES, mark_of
 from silva.models.model import Completion
 from silva.models.wire import SET_ASIDE, Count, Reported, WireError
-from silva.tree import Json, Message, Part, TextPart, ToolCall, Usage
+from silva.tree import Json, Message, Part, TextPart, ToolCall
 
 _FINISHES = {"max_output_tokens": "length", "content_filter": "content_filter"}
 
@@ -87,14 +87,7 @@ def completion(
         message=message,
         finish_reason=_finish(response, message),
         logprobs=_logprobs(message),
-        usage=Usage(
-            prompt_tokens=prompt,
-            completion_tokens=sampled,
-            cached_tokens=cached,
-            written_tokens=written,
-            usd=endpoint.usd(prompt, sampled, cached, written),
-            model_seconds=waited,
-        ),
+        usage=endpoint.usage(prompt, sampled, cached, written, waited),
         model=response.model or endpoint.model,
         seconds=seconds,
         attempts=attempts,

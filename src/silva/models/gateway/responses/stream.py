@@ -16,11 +16,11 @@ import msgspec
 from silva.models.anthropic.marks import SignedDelta
 from silva.models.carried import Open, Reader
 from silva.models.endpoint import Endpoint
-from silva.models.forgiving import forgiven
 from silva.models.gateway.dialects.responses.items import CALLS
 from silva.models.gateway.dialects.responses.marks import RESPONSES
 from silva.models.gateway.responses.replies import Response, completion, read_response
 from silva.models.model import Completion, Delta
+from silva.models.pieces import Pieces
 from silva.models.stream import DONE
 from silva.models.wire import Reported, WireError
 from silva.tree import Json
@@ -54,36 +54,27 @@ _ENDS = ("response.completed", "response.incomplete", "response.failed")
 _CALLED = ("response.function_call_arguments.", "response.custom_tool_call_input.")
 
 
-class Assembly:
+class Assembly(Pieces):
     """What came of one reply so far. `finished` and `ended` once the whole response came."""
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self._endpoint = endpoint
+        super().__init__(endpoint)
         self._items: dict[int, msgspec.Raw] = {}
         self._response: Response | None = None
         self._spoke: tuple[Any, ...] | None = None
-        self._aside: list[str] = []
-        self.last_event = b""
-        self.ended = False
 
     @property
     def finished(self) -> bool:
-        """Whether the reply is whole."""
+        """See `Pieces`."""
         return self._response is not None
 
     def absorb(self, event: bytes) -> Delta | None:
-        """Take in one event and return what it adds to read, if anything.
-
-        Raises:
-            Reported: the server put an error into the stream.
-            msgspec.DecodeError: the event is not one of this API.
-        """
+        """See `Pieces`."""
         self.last_event = event
         if event == DONE:
             self.ended = True
             return None
-        found, aside = forgiven(_decode, event)
-        self._aside += [name for name in aside if name not in self._aside]
+        found = self._taken(_decode, event)
         if found.type == "error" or found.error is not None:
             raise Reported(found.error or {"message": found.message, "code": found.code})
         if found.type in _ENDS and found.response is not None:
@@ -98,21 +89,11 @@ class Assembly:
         return self._heard(found, event)
 
     def whole(self, body: bytes) -> None:
-        """Take in a reply that comes in one piece.
-
-        Raises:
-            msgspec.DecodeError: it is not JSON, or a field has the wrong type.
-        """
-        self._response, aside = forgiven(read_response, body)
-        self._aside += aside
+        """See `Pieces`."""
+        self._response = self._taken(read_response, body)
 
     def finish(self, seconds: float, attempts: int, waited: float) -> Completion:
-        """The whole reply; the arguments are those of `silva.models.stream.Assembly.finish`.
-
-        Raises:
-            Reported: it failed.
-            WireError: the response has an item that cannot be read.
-        """
+        """See `Pieces`."""
         response = self._response
         if response is None:
             raise WireError("the stream has no response")

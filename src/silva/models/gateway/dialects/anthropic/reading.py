@@ -11,12 +11,9 @@ from silva.models.gateway.dialects.dialect import Asked, Malformed
 from silva.models.gateway.dialects.images import Images
 from silva.models.gateway.dialects.offered import Chosen
 from silva.models.gateway.dialects.reading import (
+    Common,
     Count,
-    Integer,
     Label,
-    Name,
-    Share,
-    Temperature,
     decoded,
     fields,
     needed,
@@ -24,8 +21,8 @@ from silva.models.gateway.dialects.reading import (
     passed_on,
     plain,
     reader,
+    value_of,
 )
-from silva.models.model import Sampling
 from silva.tree import Json, Message
 
 
@@ -48,24 +45,16 @@ class _Output(msgspec.Struct):
     format: _Format | None = None
 
 
-class Body(msgspec.Struct):
+class Body(Common):
     """The members of a body that are read together."""
 
-    model: Name
     max_tokens: Count | None = None
-    stream: bool | None = None
     stop_sequences: list[str] | None = None
-    temperature: Temperature | None = None
-    top_k: Integer | None = None
-    top_p: Share | None = None
-    seed: Integer | None = None
     metadata: _Metadata | None = None
     thinking: _Thinking | None = None
     output_config: _Output | None = None
-    return_token_ids: bool | None = None
     mcp_servers: list[Json] | None = None
     thread: Json | None = None
-    n: int | None = None
 
 
 _KNOWN = frozenset(Body.__struct_fields__)
@@ -73,7 +62,6 @@ _KNOWN = frozenset(Body.__struct_fields__)
 _decode_messages = reader(list[Turn])
 _decode_system = reader(str | list[Block] | None)
 _decode_body = msgspec.json.Decoder(Body).decode
-_decode_any = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -114,21 +102,12 @@ def read(body: bytes, *, counting: bool = False) -> Asked:
         extra |= _output(known.output_config)
     for name in ("metadata", "output_config"):
         if getattr(known, name) is not None:
-            extra[name] = plain(decoded(_decode_any, members[name], name), name)
+            extra[name] = value_of(members[name], name)
     return Asked(
         model=known.model,
         messages=messages,
         tools=tools,
-        sampling=Sampling(
-            temperature=known.temperature,
-            top_p=known.top_p,
-            top_k=known.top_k,
-            max_tokens=known.max_tokens,
-            stop=tuple(known.stop_sequences or ()),
-            seed=known.seed,
-            tool_choice=wanted.mode,
-            extra=extra,
-        ),
+        sampling=known.sampling(wanted.mode, known.max_tokens, extra, stop=tuple(known.stop_sequences or ())),
         stream=bool(known.stream),
         user=(known.metadata.user_id or "") if known.metadata is not None else "",
         wants_ids=bool(known.return_token_ids),
@@ -140,7 +119,7 @@ def read(body: bytes, *, counting: bool = False) -> Asked:
 def _thinking(thinking: _Thinking, raw: msgspec.Raw) -> Json:
     if thinking.type == "enabled" and thinking.budget_tokens is None:
         raise Malformed("this field is required", "thinking.budget_tokens")
-    return plain(decoded(_decode_any, raw, "thinking"), "thinking")
+    return value_of(raw, "thinking")
 
 
 def _output(wanted: _Output) -> Json:

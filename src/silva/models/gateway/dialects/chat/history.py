@@ -10,8 +10,8 @@ from silva.models.carried import Open, joined, nested
 from silva.models.gateway.dialects.dialect import Malformed
 from silva.models.gateway.dialects.images import Images, of_url
 from silva.models.gateway.dialects.reading import named
-from silva.models.wire import other, thought
-from silva.tree import Json, Message, Part, Role, TextPart, ThinkingPart, ToolCall
+from silva.models.wire import WireMessage, other, thought
+from silva.tree import Message, Part, Role, TextPart, ThinkingPart, ToolCall
 
 ROLES: dict[str, Role] = {
     "system": "system",
@@ -49,16 +49,13 @@ class _Call(Open):
     function: _Function | None = None
 
 
-class _Message(Open):
-    role: str
+class _Message(WireMessage):
+    role: str = ""
     content: str | list[_Part] | None = None
     tool_calls: list[_Call] | None = None
+    function_call: _Function | None = None
     tool_call_id: str | None = None
     name: str | None = None
-    reasoning_content: str | None = None
-    reasoning: str | None = None
-    refusal: str | None = None
-    function_call: _Function | None = None
     audio: Any = None
 
 
@@ -116,14 +113,10 @@ def _assistant(
 ) -> Message:
     if message.audio is not None:
         raise Malformed("audio is not supported", f"messages[{place}].audio")
-    extra = message.extra
-    if message.refusal:
-        extra = joined(extra, {"refusal": message.refusal if parts else None})
-        parts = parts or (TextPart(text=message.refusal),)
-    thinking = message.reasoning_content or message.reasoning
-    if thinking:
+    if message.refusal and not parts:
+        parts = (TextPart(text=message.refusal),)
+    if thinking := message.reasoning_content or message.reasoning:
         parts = (ThinkingPart(text=thinking), *parts)
-        extra = joined(extra, named_otherwise(message.reasoning_content, message.reasoning))
     calls: tuple[ToolCall, ...] = ()
     function = message.function_call
     if function is not None:
@@ -134,14 +127,7 @@ def _assistant(
         legacy[function.name] = f"call_{place}"
         arguments = "{}" if function.arguments is None else function.arguments
         calls = (ToolCall(id=f"call_{place}", name=function.name, arguments=arguments, extra=function.extra),)
-    return Message(role="assistant", parts=parts, tool_calls=calls, name=name, extra=extra)
-
-
-def named_otherwise(content: str | None, reasoning: str | None) -> Json | None:
-    """What an extra says of thinking that came under the name `reasoning`: null stands for the thinking itself."""
-    if not reasoning:
-        return None
-    return {"reasoning": None if not content or content == reasoning else reasoning}
+    return Message(role="assistant", parts=parts, tool_calls=calls, name=name, extra=message.beside)
 
 
 def _call(call: _Call, place: int, number: int) -> ToolCall:

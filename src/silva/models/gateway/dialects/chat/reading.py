@@ -15,22 +15,18 @@ from silva.models.gateway.dialects.dialect import Asked, Malformed
 from silva.models.gateway.dialects.images import Images
 from silva.models.gateway.dialects.offered import Chosen
 from silva.models.gateway.dialects.reading import (
+    Common,
     Count,
-    Integer,
     Label,
-    Name,
-    Share,
-    Temperature,
     Top,
     decoded,
     fields,
     needed,
     one,
     passed_on,
-    plain,
     reader,
+    value_of,
 )
-from silva.models.model import Sampling
 from silva.tree import Json
 
 
@@ -38,22 +34,14 @@ class _Stream(msgspec.Struct, gc=False):
     include_usage: bool | None = None
 
 
-class Body(msgspec.Struct):
+class Body(Common):
     """The members of a body that are read together."""
 
-    model: Name
-    stream: bool | None = None
     stream_options: _Stream | None = None
     max_tokens: Count | None = None
     max_completion_tokens: Count | None = None
-    temperature: Temperature | None = None
-    top_p: Share | None = None
-    top_k: Integer | None = None
     stop: str | list[str] | None = None
-    seed: Integer | None = None
     logprobs: bool | None = None
-    return_token_ids: bool | None = None
-    n: int | None = None
     user: Label | None = None
     store: bool | None = None
     metadata: dict[str, str] | None = None
@@ -68,33 +56,12 @@ class Body(msgspec.Struct):
     logit_bias: dict[str, float] | None = None
 
 
-_CONSUMED = frozenset(
-    {
-        "model",
-        "stream",
-        "stream_options",
-        "max_tokens",
-        "max_completion_tokens",
-        "temperature",
-        "top_p",
-        "top_k",
-        "stop",
-        "seed",
-        "logprobs",
-        "return_token_ids",
-        "n",
-        "user",
-        "store",
-        "metadata",
-        "modalities",
-    }
-)
+_CONSUMED = frozenset(Body.__struct_fields__[: Body.__struct_fields__.index("top_logprobs")])
 
 _PROVIDERS = ("user", "store", "metadata")
 """Fields of whose words Silva takes note, and which are the provider's as well."""
 
 _decode_messages = reader(Messages)
-_decode_any = msgspec.json.Decoder().decode
 _decode_body = msgspec.json.Decoder(Body).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -142,16 +109,12 @@ def read(body: bytes) -> Asked:
         model=known.model,
         messages=messages,
         tools=wanted.tools,
-        sampling=Sampling(
-            temperature=known.temperature,
-            top_p=known.top_p,
-            top_k=known.top_k,
-            max_tokens=known.max_completion_tokens if known.max_completion_tokens is not None else known.max_tokens,
+        sampling=known.sampling(
+            wanted.mode,
+            known.max_completion_tokens if known.max_completion_tokens is not None else known.max_tokens,
+            extra,
             stop=() if not stop else (stop,) if isinstance(stop, str) else tuple(stop),
-            seed=known.seed,
             logprobs=bool(known.logprobs),
-            tool_choice=wanted.mode,
-            extra=extra,
         ),
         stream=bool(known.stream),
         user=known.user or "",
@@ -166,5 +129,5 @@ def read(body: bytes) -> Asked:
 
 def _without_usage(raw: msgspec.Raw) -> Json:
     """What a client asks of its stream beyond its usage, which the gateway always asks for."""
-    options = plain(decoded(_decode_any, raw, "stream_options"), "stream_options")
+    options = value_of(raw, "stream_options")
     return {name: value for name, value in options.items() if name != "include_usage"}

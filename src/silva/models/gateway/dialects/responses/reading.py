@@ -10,22 +10,19 @@ from silva.models.gateway.dialects.dialect import Asked, Malformed
 from silva.models.gateway.dialects.images import Images
 from silva.models.gateway.dialects.offered import Chosen
 from silva.models.gateway.dialects.reading import (
+    Common,
     Count,
-    Integer,
     Label,
-    Name,
-    Share,
-    Temperature,
     Top,
     decoded,
     fields,
     one,
     passed_on,
     plain,
+    value_of,
 )
 from silva.models.gateway.dialects.responses.items import input_of, messages_of
 from silva.models.gateway.dialects.responses.offered import Native, Offered, chosen, offered
-from silva.models.model import Sampling
 from silva.tree import Json, Message, TextPart
 
 PREFIX = "resp_"
@@ -51,21 +48,14 @@ class _Text(msgspec.Struct):
     verbosity: str | None = None
 
 
-class Body(msgspec.Struct):
+class Body(Common):
     """The members of a body that are read together."""
 
-    model: Name
-    stream: bool | None = None
     instructions: str | None = None
     previous_response_id: Label | None = None
     max_output_tokens: Count | None = None
-    temperature: Temperature | None = None
-    top_p: Share | None = None
-    top_k: Integer | None = None
-    seed: Integer | None = None
     top_logprobs: Top | None = None
     include: list[str] | None = None
-    return_token_ids: bool | None = None
     parallel_tool_calls: bool | None = None
     reasoning: _Reasoning | None = None
     text: _Text | None = None
@@ -77,7 +67,6 @@ class Body(msgspec.Struct):
     max_tool_calls: int | None = None
     conversation: Any = None
     prompt: Any = None
-    n: int | None = None
 
 
 _OURS = frozenset(
@@ -102,7 +91,6 @@ _REPEATED = ("instructions", "metadata", "store", "truncation", "parallel_tool_c
 _KNOWN = frozenset(Body.__struct_fields__) | _OURS
 
 _decode_body = msgspec.json.Decoder(Body).decode
-_decode_any = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -130,9 +118,9 @@ def read(body: bytes) -> Asked:
     echo: Json = {name: value for name in _REPEATED if (value := getattr(known, name)) is not None}
     for name in ("reasoning", "text"):
         if name in members:
-            echo[name] = plain(decoded(_decode_any, members[name], name), name)
+            echo[name] = value_of(members[name], name)
     if choice is not None:
-        echo["tool_choice"] = plain(decoded(_decode_any, choice, "tool_choice"), "tool_choice")
+        echo["tool_choice"] = value_of(choice, "tool_choice")
     if given.written:
         echo["tools"] = given.written
     if given.custom:
@@ -143,21 +131,14 @@ def read(body: bytes) -> Asked:
     extra = passed_on(members, members.keys() - _KNOWN) | wanted.passed_on
     if choice is not None:
         members["tool_choice"] = choice
-    own = {name: plain(decoded(_decode_any, members[name], name), name) for name in _OWN if name in members}
+    own = {name: value_of(members[name], name) for name in _OWN if name in members}
     left_out = (*sorted(_OURS & members.keys()), *wanted.left_out)
     return Asked(
         model=known.model,
         messages=messages,
         tools=wanted.tools,
-        sampling=Sampling(
-            temperature=known.temperature,
-            top_p=known.top_p,
-            top_k=known.top_k,
-            max_tokens=known.max_output_tokens,
-            seed=known.seed,
-            logprobs=wants_logprobs,
-            tool_choice=wanted.mode,
-            extra=extra | _translated(known),
+        sampling=known.sampling(
+            wanted.mode, known.max_output_tokens, extra | _translated(known), logprobs=wants_logprobs
         ),
         stream=bool(known.stream),
         previous=previous.removeprefix(PREFIX),
