@@ -168,7 +168,7 @@ class _Writer:
         if extra and "refusal" in extra and extra["refusal"] is None:
             body |= {"content": None, "refusal": message.text}
         if message.tool_calls:
-            body["tool_calls"] = [self._call(call) for call in message.tool_calls]
+            body["tool_calls"] = [written_call(call, self._ours) for call in message.tool_calls]
             if not body["content"]:
                 body["content"] = None
         if message.tool_call_id is not None:
@@ -179,14 +179,6 @@ class _Writer:
             by_other_name = bool(extra) and "reasoning" in extra and extra["reasoning"] is None
             body["reasoning" if by_other_name else "reasoning_content"] = thinking
         return merged(body, extra)
-
-    def _call(self, call: ToolCall) -> Json:
-        written: Json = {
-            "id": call.id,
-            "type": "function",
-            "function": {"name": call.name, "arguments": call.arguments},
-        }
-        return merged(written, call.extra if self._ours else None)
 
     def _thinking(self, parts: tuple[Part, ...]) -> str:
         """The thinking that is no part of the content."""
@@ -206,19 +198,30 @@ class _Writer:
         return [self._part(part) for part in parts if isinstance(part, TextPart) or self._in_list(part)]
 
     def _part(self, part: Part) -> Json:
-        if isinstance(part, OtherPart):
-            return part.written
-        extra = part.extra if self._ours else None
-        if isinstance(part, ThinkingPart):
-            return merged({"type": "thinking", "thinking": [{"type": "text", "text": part.text}]}, extra)
-        if isinstance(part, TextPart):
-            if extra and extra.get("type") == "refusal":
-                return merged({"type": "refusal", "refusal": part.text}, extra)
-            return merged({"type": "text", "text": part.text}, extra)
+        if not isinstance(part, ImagePart):
+            return written_part(part, self._ours)
         data = self._images.get(part.hash)
         if data is None:
             raise WireError(f"image {part.hash[:12]} is in the conversation but its bytes are not in the request")
         address: Json = {"url": f"data:{part.media_type};base64,{base64.b64encode(data).decode()}"}
         if part.detail is not None:
             address["detail"] = part.detail
-        return merged({"type": "image_url", "image_url": address}, extra)
+        return merged({"type": "image_url", "image_url": address}, part.extra if self._ours else None)
+
+
+def written_part(part: TextPart | ThinkingPart | OtherPart, ours: bool) -> Json:
+    """A part of a content list, with its extra where that was said in this API."""
+    if isinstance(part, OtherPart):
+        return part.written
+    extra = part.extra if ours else None
+    if isinstance(part, ThinkingPart):
+        return merged({"type": "thinking", "thinking": [{"type": "text", "text": part.text}]}, extra)
+    if extra and extra.get("type") == "refusal":
+        return merged({"type": "refusal", "refusal": part.text}, extra)
+    return merged({"type": "text", "text": part.text}, extra)
+
+
+def written_call(call: ToolCall, ours: bool) -> Json:
+    """A tool call, with its extra where that was said in this API."""
+    function = {"name": call.name, "arguments": call.arguments}
+    return merged({"id": call.id, "type": "function", "function": function}, call.extra if ours else None)

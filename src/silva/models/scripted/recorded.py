@@ -14,15 +14,10 @@ import msgspec
 
 from silva.errors import UsageError
 from silva.models.scripted.answer import Answer, Call
-from silva.models.serving.chat import ChatMessage, ChatRequest, HistoryCall
+from silva.models.serving.chat import ChatMessage, ChatRequest
 
 
-class _Recorded(msgspec.Struct, frozen=True):
-    role: str
-    content: str | list[dict[str, object]] | None = None
-    tool_calls: list[HistoryCall] | None = None
-    tool_call_id: str | None = None
-    name: str | None = None
+class _Recorded(ChatMessage, frozen=True):
     reasoning_content: str | None = None
 
 
@@ -81,15 +76,9 @@ def _answer(message: _Recorded) -> Answer:
         Call(name=call.function.name, arguments=call.function.arguments, id=call.id)
         for call in message.tool_calls or ()
     )
-    return Answer(text=_text(message), thinking=message.reasoning_content or "", tool_calls=calls)
+    return Answer(text=message.text, thinking=message.reasoning_content or "", tool_calls=calls)
 
 
-def _text(message: _Recorded | ChatMessage) -> str:
-    if isinstance(message.content, str):
-        return message.content
-    return "\n".join(str(part.get("text", "")) for part in message.content or () if part.get("type") == "text")
-
-
-def _fact(message: _Recorded | ChatMessage) -> bytes:
+def _fact(message: ChatMessage) -> bytes:
     calls = [(call.function.name, call.function.arguments) for call in message.tool_calls or ()]
-    return msgspec.json.encode([message.role, _text(message), calls]) + b"\n"
+    return msgspec.json.encode([message.role, message.text, calls]) + b"\n"

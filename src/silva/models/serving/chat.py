@@ -177,22 +177,22 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
     def encode(self, request: ChatRequest) -> bytes:
         """The reply as one JSON body; ids and logprobs only where the request asks for them."""
         choice: Json = {"index": 0, "message": self.message(), "finish_reason": self.finish_reason}
+        head = {"id": "chatcmpl-silva", "object": "chat.completion", "created": 0, "model": self.model}
+        return _encode({**head, "choices": [choice], **self._told(request, choice)})
+
+    def _told(self, request: ChatRequest, choice: Json) -> Json:
+        """What stands beside the choices; what of the choice itself was asked for is added to it."""
         if request.logprobs:
             choice["logprobs"] = self.logprob_block()
-        body: Json = {
-            "id": "chatcmpl-silva",
-            "object": "chat.completion",
-            "created": 0,
-            "model": self.model,
-            "choices": [choice],
+        told: Json = {
             "usage": self.usage(),
             "system_fingerprint": self.fingerprint,
             "policy_version": self.fingerprint,
         }
         if request.return_token_ids:
             choice["token_ids"] = self.ids
-            body["prompt_token_ids"] = self.prompt_ids
-        return _encode(body)
+            told["prompt_token_ids"] = self.prompt_ids
+        return told
 
     def events(self, request: ChatRequest, pieces: Iterator[str] | None = None) -> Iterator[bytes]:
         """The reply as server-sent events, its text in the given pieces (default: one)."""
@@ -208,16 +208,7 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
         if self.tool_calls:
             yield self.event({"tool_calls": [{"index": i, **call} for i, call in enumerate(self.calls())]})
         last: Json = {"index": 0, "delta": {}, "finish_reason": self.finish_reason}
-        if request.logprobs:
-            last["logprobs"] = self.logprob_block()
-        tail: Json = {
-            "usage": self.usage(),
-            "system_fingerprint": self.fingerprint,
-            "policy_version": self.fingerprint,
-        }
-        if request.return_token_ids:
-            last["token_ids"] = self.ids
-            tail["prompt_token_ids"] = self.prompt_ids
+        tail = self._told(request, last)
         yield self._frame({"choices": [last]})
         yield self._frame({"choices": [], **tail})
         yield b"data: [DONE]\n\n"

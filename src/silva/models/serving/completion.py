@@ -153,15 +153,7 @@ class CompletionReply(msgspec.Struct, frozen=True, kw_only=True):
 
     def encode(self, request: CompletionRequest) -> bytes:
         """The reply as one JSON body; ids and logprobs only where the request asks for them."""
-        choice: Json = {
-            "index": 0,
-            "text": self.text,
-            "logprobs": None if request.logprobs is None else self.sampled.block(),
-            "finish_reason": self.finish_reason,
-            "stop_reason": self.stop_reason,
-        }
-        if request.return_token_ids:
-            choice["token_ids"], choice["prompt_token_ids"] = self.sampled.ids, self.prompt_ids
+        choice = _choice(request, self.text, self.sampled, 0, self.prompt_ids, self)
         return _encode(
             {**head(self.model), "choices": [choice], "usage": self.usage(), "system_fingerprint": self.fingerprint}
         )
@@ -192,21 +184,32 @@ def part(
         prompt_ids: for the first event.
         ended: for the last.
     """
+    body: Json = {**head(model), "choices": [_choice(request, text, sampled, offset, prompt_ids, ended)]}
+    if ended is not None:
+        body["system_fingerprint"] = ended.fingerprint
+    return frame(body)
+
+
+def _choice(
+    request: CompletionRequest,
+    text: str,
+    sampled: Sampled,
+    offset: int,
+    prompt_ids: tuple[int, ...] | None,
+    ended: CompletionReply | None,
+) -> Json:
     choice: Json = {
         "index": 0,
         "text": text,
         "logprobs": None if request.logprobs is None else sampled.block(offset),
-        "finish_reason": None if ended is None else ended.finish_reason,
-        "stop_reason": None if ended is None else ended.stop_reason,
+        "finish_reason": ended and ended.finish_reason,
+        "stop_reason": ended and ended.stop_reason,
     }
     if request.return_token_ids:
         choice["token_ids"] = sampled.ids
         if prompt_ids is not None:
             choice["prompt_token_ids"] = prompt_ids
-    body: Json = {**head(model), "choices": [choice]}
-    if ended is not None:
-        body["system_fingerprint"] = ended.fingerprint
-    return frame(body)
+    return choice
 
 
 def frame(body: Json) -> bytes:

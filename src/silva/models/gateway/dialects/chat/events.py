@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
+from silva.models.body import CHAT, written_call
 from silva.models.carried import merged
 from silva.models.gateway.dialects.chat.writing import (
-    CHAT,
     PREFIX,
-    calls_of,
     finish_of,
     function_of,
     logprobs_of,
@@ -70,7 +69,7 @@ class ChatEvents:
         if calls and legacy:
             written.append(self._piece({"function_call": function_of(calls[0], ours)}))
         elif calls:
-            listed = [{"index": place, **call} for place, call in enumerate(calls_of(calls, ours))]
+            listed = [{"index": place, **call} for place, call in enumerate(written_call(each, ours) for each in calls)]
             written.append(self._piece({"tool_calls": listed}))
         choice: Json = {
             "index": 0,

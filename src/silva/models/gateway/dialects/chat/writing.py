@@ -9,18 +9,14 @@ What the provider said beyond that stands where it stood, where it came by this 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
+from silva.models.body import CHAT, written_call, written_part
 from silva.models.carried import merged
 from silva.models.gateway.dialects.dialect import Asked, Stamp
 from silva.models.model import Completion
 from silva.models.scores import entries
-from silva.tree import Json, Message, OtherPart, Part, TextPart, ThinkingPart, ToolCall, Usage
-
-CHAT = "chat"
-"""The API's name where a completion says in whose words its extras are."""
+from silva.tree import ImagePart, Json, Message, OtherPart, TextPart, ThinkingPart, ToolCall, Usage
 
 PREFIX = "chatcmpl-"
 
@@ -51,7 +47,7 @@ def write(asked: Asked, completion: Completion, stamp: Stamp) -> bytes:
         if legacy:
             message["function_call"] = function_of(said.tool_calls[0], ours)
         else:
-            message["tool_calls"] = list(calls_of(said.tool_calls, ours))
+            message["tool_calls"] = [written_call(call, ours) for call in said.tool_calls]
     if ours and said.extra:
         message = beside(message, said)
     choice: Json = {
@@ -98,18 +94,9 @@ def beside(message: Json, said: Message) -> Json:
 def _content(said: Message, ours: bool) -> str | list[Json] | None:
     """The text; the list of the parts where one of them says more than text or thinking."""
     if ours and any(isinstance(part, OtherPart) or (isinstance(part, TextPart) and part.extra) for part in said.parts):
-        return [found for part in said.parts if (found := _part(part)) is not None]
+        shown = (part for part in said.parts if not isinstance(part, ThinkingPart) or part.extra)
+        return [written_part(part, True) for part in shown if not isinstance(part, ImagePart)]
     return said.text or (None if said.tool_calls else "")
-
-
-def _part(part: Part) -> Json | None:
-    if isinstance(part, OtherPart):
-        return part.written
-    if isinstance(part, TextPart):
-        return merged({"type": "text", "text": part.text}, part.extra)
-    if isinstance(part, ThinkingPart) and part.extra:
-        return merged({"type": "thinking", "thinking": [{"type": "text", "text": part.text}]}, part.extra)
-    return None
 
 
 def sampled_ids(completion: Completion) -> tuple[int, ...] | None:
@@ -144,13 +131,6 @@ def function_of(call: ToolCall, ours: bool = False) -> Json:
     """Name and arguments of a call, with what else was said of its function where that was said in this API."""
     written: Json = {"name": call.name, "arguments": call.arguments}
     return merged(written, call.extra.get("function")) if ours and call.extra else written
-
-
-def calls_of(calls: Iterable[ToolCall], ours: bool = False) -> Iterable[Json]:
-    """The tool calls."""
-    for call in calls:
-        written: Json = {"id": call.id, "type": "function", "function": function_of(call)}
-        yield merged(written, call.extra) if ours else written
 
 
 def logprobs_of(completion: Completion) -> msgspec.Raw | None:
