@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +27,7 @@ from silva.lake import Lake
 from silva.models.scripted import Script, ScriptedServer
 from silva.rollout import RolloutConfig, run_rollout
 from silva.rollout.run import Hooks
-from silva.tree import Author, Node, Trajectory
+from silva.tree import Author, Node, Run, Trajectory
 
 TALKER = '''
 import re
@@ -252,3 +253,21 @@ def test_what_cannot_be_said_is_one_line(told: Path, capsys: pytest.CaptureFixtu
         assert expected in err and len(err.splitlines()) == 1
     assert silva(["guide", "list", "r", *lake, "--json"]) == Exit.OK
     assert json.loads(capsys.readouterr().out) == []
+
+
+def test_a_run_that_is_being_started_is_waited_for(
+    told: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake, words = str(told / "lake"), ["guide", "say", "soon", "hello", "--lake", str(told / "lake")]
+    with Lake.open(lake) as opened:
+        later = threading.Timer(1.0, lambda: opened.append_sync([Run(id="soon", status="running")]))
+        later.start()
+        assert silva(words) == Exit.OK
+        later.join()
+        assert "said to run soon: say" in capsys.readouterr().out
+        monkeypatch.setattr("silva.cli.guide._STARTING_SECONDS", 0.5)
+        assert silva(["guide", "say", "never", *words[3:]]) == Exit.USAGE
+        err = capsys.readouterr().err
+        assert (
+            "somebody writes there, and has not begun run 'never': say it again" in err and len(err.splitlines()) == 1
+        )

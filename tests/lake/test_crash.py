@@ -67,7 +67,8 @@ def check(location: Path, acknowledged: set[str]) -> None:
             assert rows == [{"n": len(nodes), "d": len(nodes)}]
     with Lake.open(location, "read") as lake:
         # A kill may interrupt a write half-way: the bytes of what nobody was told is kept are set aside, and named.
-        assert {finding.kind for finding in lake.doctor()} <= {"cut"}
+        # (A batch for which there was no room laid out is undecided, and fails the doctor; these all had room.)
+        assert {(finding.kind, finding.harmless) for finding in lake.doctor()} <= {("cut", True)}
         for trajectory in lake.trajectories(limit=10):
             assert len(lake.walk(trajectory)) == 8
 

@@ -9,7 +9,7 @@ import typer
 
 from silva.cli.as_json import print_json
 from silva.cli.login import login
-from silva.errors import Exit
+from silva.errors import Exit, UsageError
 
 app = typer.Typer(
     add_completion=False,
@@ -25,6 +25,9 @@ By = Annotated[str | None, typer.Option(envvar="SILVA_USER", help="Who says it; 
 Why = Annotated[str, typer.Option(help="A reason, kept with the record.")]
 Turn = Annotated[int, typer.Option(help="Which turn, from 1; 0: the last.")]
 ACTION = 'Plain words, or JSON: {"name": "tool", "arguments": {…}}.'
+_STARTING_SECONDS = 20.0
+"""How long a run whose lake is being written may take to begin."""
+_LOOK_SECONDS = 0.25
 Action = Annotated[str, typer.Option(help=f"The action to take instead. {ACTION}")]
 Pattern = Annotated[str, typer.Argument(help="Regular expression, looked for in the action's call and words.")]
 
@@ -166,11 +169,33 @@ def list_(
 
 def _tell(run: str, kind: str, lake: str | None, by: str | None, **more: Any) -> int:
     from silva.guide import post
+    from silva.guide.post import NotThereError
 
-    for said in post(_place(lake), run, kind, by or login(), **more):
+    place, until = _place(lake), time.monotonic() + _STARTING_SECONDS
+    while True:
+        try:
+            all_said = post(place, run, kind, by or login(), **more)
+            break
+        except NotThereError as error:
+            if not _is_written(place):
+                raise
+            if time.monotonic() > until:
+                what = f"lake {place}: somebody writes there, and has not begun run {run!r}"
+                raise UsageError(f"{what}: say it again once `silva trees list` shows it") from error
+            time.sleep(_LOOK_SECONDS)
+    for said in all_said:
         about = f" about {said.node[:12]}" if said.node else ""
         typer.echo(f"said to run {run}: {kind}{about} ({said.id})")
     return Exit.OK
+
+
+def _is_written(place: str) -> bool:
+    """Whether somebody writes into a lake on this machine now: a run that was just started may be about to begin."""
+    from pathlib import Path
+
+    from silva.lake.lock import held
+
+    return held(Path(place))
 
 
 def _place(lake: str | None) -> str:

@@ -97,7 +97,8 @@ def doctor(
     repair: Annotated[bool, typer.Option("--repair", help="Mend what can be mended.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Check everything; exit 0 when the lake is healthy, 5 while something is not."""
+    """Check everything; exit 0 when the lake is healthy, 5 while something is not. What is no loss (a write that ended
+    before anybody was told that it is kept) is named as a note."""
     import msgspec
 
     from silva.errors import Exit
@@ -108,10 +109,11 @@ def doctor(
         print_json(msgspec.to_builtins(findings))
     else:
         for finding in findings:
-            sys.stdout.write(f"{'mended' if finding.repaired else finding.kind}: {finding.where}: {finding.message}\n")
-        if not findings:
+            kind = "mended" if finding.repaired else "note" if finding.harmless else finding.kind
+            sys.stdout.write(f"{kind}: {finding.where}: {finding.message}\n")
+        if all(finding.harmless for finding in findings):
             sys.stdout.write("healthy\n")
-    return Exit.OK if all(finding.repaired for finding in findings) else Exit.STORE
+    return Exit.OK if all(finding.repaired or finding.harmless for finding in findings) else Exit.STORE
 
 
 @app.command()

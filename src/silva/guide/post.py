@@ -24,6 +24,11 @@ from silva.tree import Run, trajectory_id
 Where: TypeAlias = Lake | str | Path
 """A lake that is open, or where it is."""
 
+
+class NotThereError(UsageError):
+    """The lake has no such run, or not yet."""
+
+
 _DECISIONS = ("approve", "reject", "edit")
 _MOST_PLACES = 100_000
 
@@ -133,7 +138,7 @@ def _which(to: str, turn: int, node: str) -> str:
 def _listening(lake: Lake, run_id: str) -> Run:
     run = lake.run(run_id)
     if run is None:
-        raise UsageError(f"lake {lake.location}: has no run {run_id!r}; see `silva trees list`")
+        raise NotThereError(f"lake {lake.location}: has no run {run_id!r}; see `silva trees list`")
     if run.finished and run.status == "finished":
         raise UsageError(f"run {run_id} has ended: nobody is there to hear it")
     if run.config.get("on") == "ray" or str(run.agent).startswith("program:"):

@@ -22,7 +22,7 @@ from silva.lake.lease import WRITERS, left
 from silva.lake.ledger import ROOT, Ledger, ledgers
 from silva.lake.lock import Hold, held, lock_folder, spool_name
 from silva.lake.place import Folder, Place
-from silva.lake.recovery import begun, cut, ends, inspect, salvage
+from silva.lake.recovery import UNFINISHED, begun, cut, ends, inspect, interrupted, salvage
 from silva.lake.rows import read
 from silva.lake.segment import is_numbered, segments
 from silva.lake.sql import query
@@ -31,14 +31,18 @@ from silva.lake.tail import Tail
 from silva.lake.versions import versions
 from silva.tree import Record
 
+_ENDED = "its writer's end interrupted: nobody was told that it is kept, so nothing is lost"
+
 
 class Finding(Record, frozen=True, kw_only=True):
-    """One thing that is wrong: its kind, where, in one line what and what to do, and whether it was mended."""
+    """One thing that is not as it should be: its kind, where, in one line what and what to do, whether it was mended,
+    and whether it is `harmless`: nothing is wrong, and nothing need be done."""
 
     kind: str
     where: str
     message: str
     repaired: bool = False
+    harmless: bool = False
 
 
 def examine(place: Place, tables: Tables, tail: Tail | None, *, repair: bool, writing: bool) -> list[Finding]:
@@ -102,6 +106,7 @@ def _journal(place: Place, tail: Tail | None, repair: bool, writing: bool) -> li
         if found is None or not found.damage:
             continue
         torn = path.suffix == ".open" and found.torn
+        unfinished = torn and interrupted(path, found)
         lost = len(begun(path, found)) if torn else sum(damage.end - damage.start for damage in found.damage)
         if not lost:
             continue
@@ -111,7 +116,9 @@ def _journal(place: Place, tail: Tail | None, repair: bool, writing: bool) -> li
                     cut(path, found)
                 else:
                     salvage(path)
-        if torn:
+        if unfinished:
+            message = f"segment {number} ends in {lost} bytes of a write that {_ENDED}"
+        elif torn:
             message = (
                 f"segment {number} ends in {lost} bytes that are no whole batch; the next writer sets them aside under "
                 "quarantine/"
@@ -122,7 +129,13 @@ def _journal(place: Place, tail: Tail | None, repair: bool, writing: bool) -> li
                 "records are whole; --repair sets the file aside under quarantine/ and keeps them"
             )
         findings.append(
-            Finding(kind="torn" if torn else "segment", where=f"journal/{path.name}", message=message, repaired=repair)
+            Finding(
+                kind="torn" if torn else "segment",
+                where=f"journal/{path.name}",
+                message=message,
+                repaired=repair,
+                harmless=unfinished,
+            )
         )
     for number, why in sorted(tail.left_out.items()) if tail is not None else ():
         message = (
@@ -131,8 +144,13 @@ def _journal(place: Place, tail: Tail | None, repair: bool, writing: bool) -> li
         )
         findings.append(Finding(kind="record", where=f"journal/{number:010d}", message=message))
     for path in ends(place.journal):
+        number, size = int(path.stem.split(".")[0]), path.stat().st_size
+        if UNFINISHED in path.name:
+            message = f"{size} bytes at the end of segment {number} are of a write that {_ENDED}"
+            findings.append(Finding(kind="cut", where=f"quarantine/{path.name}", message=message, harmless=True))
+            continue
         message = (
-            f"{path.stat().st_size} bytes at the end of segment {int(path.stem.split('.')[0])} were no whole batch and "
+            f"{size} bytes at the end of segment {number} were no whole batch and "
             "were set aside: a write that a kill interrupted, of which nobody was told that it is kept, or "
             "acknowledged records that were cut open; the bytes do not tell which. Look whether the last turns of what "
             "ran then are here (`silva trees list`), play or import again what is missed, and remove the file"

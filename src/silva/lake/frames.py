@@ -32,6 +32,9 @@ _BEGINS = 1 << 31
 _LENGTH = _BEGINS - 1
 _INVERTED = 0xFFFFFFFF
 
+_REST = 16
+"""Zero bytes at the end of a frame that are taken for unwritten: more than records end with."""
+
 SECTOR = 512
 """Bytes that a disk writes as one, or more."""
 
@@ -158,6 +161,27 @@ def whole(data: bytes | memoryview, start: int = 0) -> tuple[list[bytes], int]:
     """
     payloads: list[bytes] = []
     return payloads, _run(memoryview(data), start, payloads)[0]
+
+
+def unfinished(data: bytes, position: int) -> bool:
+    """Whether the last frame, at `position`, was still being written, into room that had been laid out for it: then its
+    batch was acknowledged to nobody. False where its bytes may all have been there once, and where nothing tells.
+
+    Room that is laid out is zeros, so what was not written of a frame is zeros up to its stated end. A file that was
+    shortened ends before that; a record that was damaged has its last bytes; a damaged length is told by the checksum
+    of what is there.
+    """
+    if position + HEADER.size > len(data):
+        return False
+    stated, checksum = HEADER.unpack_from(data, position)
+    first, length = position + HEADER.size, stated & _LENGTH
+    written = len(data.rstrip(b"\0"))
+    if written <= first:  # nothing of the payload, which never begins with zeros
+        return len(data) - first >= _REST
+    if first + length > len(data) or first + length - written < _REST:
+        return False
+    wanted = checksum ^ _INVERTED if stated != length else checksum
+    return all(zlib.crc32(data[first : written + more]) != wanted for more in range(_REST))
 
 
 def _hole(view: memoryview, start: int, end: int) -> bool:

@@ -1,7 +1,8 @@
 """What a writer does first: put in order the segments that the last writer left.
 
-An end that is no whole batch is cut off, and its bytes are set aside: a write that its writer's end interrupted, which
-was never acknowledged, looks the same as acknowledged records that somebody cut open. Damage in the middle is not
+An end that is no whole batch is cut off, and its bytes are set aside. Where room had been laid out for more than was
+written, its writer's end interrupted the write, which was never acknowledged; else it looks the same as acknowledged
+records that somebody cut open. Damage in the middle is not
 silently stepped over: the lake is refused until `silva lake doctor --repair` has set the damaged file aside and saved
 what is whole in it.
 """
@@ -13,13 +14,15 @@ from pathlib import Path
 
 from silva.errors import StoreError
 from silva.lake.durable import refusals, sync_folder, write_whole
-from silva.lake.frames import MAGIC, Scan, parts, scan
+from silva.lake.frames import MAGIC, Scan, parts, scan, unfinished
 from silva.lake.segment import seal, segments
 
 QUARANTINE = "quarantine"
 """The folder beside the journal for bytes that are no records any more."""
 END = ".end."
 """What the name of an end that was cut off has behind its segment's number."""
+UNFINISHED = ".unfinished."
+"""The same, of an end that was never acknowledged."""
 
 
 def inspect(path: Path) -> Scan | None:
@@ -43,13 +46,21 @@ def cut(path: Path, found: Scan) -> None:
     """
     data = begun(path, found)
     if data:
-        write_whole(path.parent.parent / QUARANTINE / f"{path.stem}{END}{path.stat().st_mtime_ns}", data)
+        why = UNFINISHED if interrupted(path, found) else END
+        write_whole(path.parent.parent / QUARANTINE / f"{path.stem}{why}{path.stat().st_mtime_ns}", data)
     os.truncate(path, found.damage[0].start)
+
+
+def interrupted(path: Path, found: Scan) -> bool:
+    """Whether the end of an open segment is a write that its writer's end interrupted, so that it was acknowledged to
+    nobody; False where the bytes do not tell."""
+    return len(found.damage) == 1 and unfinished(path.read_bytes(), found.damage[0].start)
 
 
 def ends(journal: Path) -> list[Path]:
     """The ends that were cut off the segments of a journal and set aside."""
-    return sorted((journal.parent / QUARANTINE).glob(f"*{END}*"))
+    quarantine = journal.parent / QUARANTINE
+    return sorted((*quarantine.glob(f"*{END}*"), *quarantine.glob(f"*{UNFINISHED}*")))
 
 
 def recover(folder: Path, where: str) -> int:
