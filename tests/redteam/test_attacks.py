@@ -91,20 +91,20 @@ class Halt:
 
 
 async def test_a_resumed_attack_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = Attacking.before_turn
+    seen = Attacking.on_observation
 
-    async def halts(self: Attacking, live: Any) -> None:
+    async def halts(self: Attacking, live: Any, observation: Any) -> Any:
         if live.path.turns == 2:
             Halt.scheduler.stop()
             await asyncio.sleep(60)
-        await seen(self, live)
+        return await seen(self, live, observation)
 
     def begin(scheduler: Any, ledger: Any, total: int) -> None:
         Halt.scheduler = scheduler
 
     stages = {"attack": {"attack": "tool_result/split/answer"}}
     with monkeypatch.context() as patch:
-        patch.setattr(Attacking, "before_turn", halts)
+        patch.setattr(Attacking, "on_observation", halts)
         assert (await play(tmp_path, stages, model="sums", hooks=Hooks(on_start=begin))).remaining == 1
     assert (await play(tmp_path, stages, model="sums", resume=True)).remaining == 0
     trajectory, walk, _ = read(tmp_path)
