@@ -152,7 +152,7 @@ def test_one_that_begins_again_says_nothing_twice_and_takes_back_its_pause(tmp_p
         ({"rules": [{"when": {"turn": 1}, "approve": True}]}, "when.waits goes with approve, reject, edit"),
         ({"rules": [{"when": {"waits": "."}, "say": "a"}]}, "when.waits goes with approve, reject, edit"),
         ({"rules": [{"when": {"waits": ".", "rule": "blind-edit"}, "reject": True}]}, "what waits has not been taken"),
-        ({"rules": [{"when": {"waits": ".", "expert": "same"}, "approve": True}]}, "what waits has not been taken"),
+        ({"rules": [{"when": {"turn": 2}, "back": {"turn": 1, "action": {"expert": True}}}]}, "leave turn out"),
         ({"rules": [{"when": {"expert": "better"}, "bad": True}]}, "rules.0.when.expert: Input should be 'same'"),
         ({"rules": [{"when": {"waits": "."}, "edit": {"arguments": {}}}]}, "rules.0.edit: action"),
         (None, "the whole"),

@@ -29,6 +29,9 @@ def rows(
     actions: Annotated[int, typer.Option(min=0, help="How often a row of actions counts (the paper: 7).")] = 1,
     summaries: Annotated[int, typer.Option(min=0, help="How often a row of a summary counts (the paper: 10).")] = 1,
     masking: Annotated[bool, typer.Option("--masking/--no-masking", help="Leave out what supervision masks.")] = True,
+    takeovers: Annotated[
+        bool, typer.Option("--takeovers", help="Actions that people took in the policy's place carry loss, too.")
+    ] = False,
     inexact: Annotated[
         str, typer.Option(help="skip, by name, or refuse trajectories whose tokens are not known.")
     ] = "skip",
@@ -71,7 +74,15 @@ def rows(
         if not chosen:
             raise UsageError("no trajectory meets the conditions; nothing was written")
         policy = frozenset(model) if model else None
-        made = read_rows(opened, chosen, masking=masking, inexact=inexact, failed=failed, models=policy)  # pyright: ignore[reportArgumentType]
+        made = read_rows(
+            opened,
+            chosen,
+            masking=masking,
+            takeovers=takeovers,
+            inexact=inexact,  # pyright: ignore[reportArgumentType]
+            failed=failed,
+            models=policy,
+        )
     copied = made.copied(copies)
     if not copied:
         why = f"{made.failed} failed, {len(made.inexact)} inexact, {made.without_loss} rows without loss"

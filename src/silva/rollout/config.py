@@ -166,11 +166,14 @@ class GuidanceConfig(Section):
     whose words or calls one is found waits too. `allowed`: regular expressions, each for a whole name of a tool or a
     whole command (`ls( .*)?`, `git (status|diff|log)( .*)?`); of a shell line every program must be on the list, as it
     is when quotes, the system's paths and programs that start others are undone, and so must every file that a line
-    writes (`> .*\\.txt`) and every variable that is set for a program (`LANG=.*`)."""
+    writes (`> .*\\.txt`) and every variable that is set for a program (`LANG=.*`). `renderer` gives actions that people
+    take in the agent's place the ids that the policy would have sampled, written by the tokenizer and template that it
+    names, as a rollout's `renderer` does for the expert: they can then carry loss (`silva curate rows --takeovers`)."""
 
     approve: Literal["none", "risky", "unlisted", "all"] = "none"
     patterns: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
+    renderer: str = ""
 
     @field_validator("patterns", "allowed")
     @classmethod
@@ -328,7 +331,7 @@ class RolloutConfig(Section):
 
     @model_validator(mode="after")
     def _who_waits(self) -> RolloutConfig:
-        if self.guidance.wanted and not self.heeds:
+        if (self.guidance.wanted or self.guidance.renderer) and not self.heeds:
             raise ValueError("guidance: agents that are programs, and episodes on Ray, do not hear people")
         return self
 
@@ -356,6 +359,8 @@ class RolloutConfig(Section):
         decisive["model"] = _without_address(self.model)
         if self.renderer:  # left out where there is none, so that runs from before there was one can be resumed
             decisive["renderer"] = self.renderer
+        if self.guidance.renderer:
+            decisive["takeovers"] = self.guidance.renderer
         if self.slips:
             decisive["slips"] = self.slips
         if self.stages:

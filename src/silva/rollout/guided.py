@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, Protocol
 
+from silva.rollout.agent import Turn
 from silva.rollout.guided_nodes import ASKED, INSTEAD_OF, WORDS
 from silva.rollout.guided_return import Return, WentBack
 from silva.rollout.path import Path
@@ -165,6 +166,8 @@ class Guided:
                 if not told and self._decision is None:
                     self._tell("waiting", node_id=action.id, **_shown(action))
                     told = True
+                    self._take()  # who is at hand decides at once
+                    continue
                 await self._listen(waited)
         finally:
             ending = self.returning or self.stopped or self._decision
@@ -181,18 +184,23 @@ class Guided:
         action = self._path.walk[-1]
         self._follow(said, self._record(said, action.id, "note", said.why or said.text or "approved"))
 
-    def edited(self, said: Said) -> Node:
-        """Put a person's action in the place of the last on the path, which was not taken; return its node."""
+    def edited(self, said: Said, written: Callable[[Message], Turn]) -> Node:
+        """Put a person's action in the place of the last on the path, which was not taken; return its node.
+
+        Args:
+            said: the word.
+            written: makes a turn of its action.
+        """
         message = said.taken
         assert message is not None, "an edit has an action"
         action = self._path.set_aside()
         self._path.note(self._record(said, action.id, "mask", said.why or "another action was taken instead"))
-        return self.take_for(said, message, action.id)
+        return self.take_for(said, written(message), action.id)
 
-    def take_for(self, said: Said | Return, message: Message, instead_of: str) -> Node:
+    def take_for(self, said: Said | Return, turn: Turn, instead_of: str) -> Node:
         """Take a person's action."""
         facts: dict[str, object] = {"word": said.id, "by": said.by, INSTEAD_OF: instead_of}
-        node = self._path.act_for(message, facts)
+        node = self._path.act_for(turn, facts)
         self._follow(said, self._record(said, node.id, "note", said.why or "taken by a person", once=node.id), node.id)
         self._path.send()
         return node

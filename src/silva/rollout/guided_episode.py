@@ -82,8 +82,8 @@ class ReturnedEpisode(Episode):
         await self._guided.attend(live.put_off)
         if self._guided.stopped is not None:
             raise Stopped
-        self._guided.take_for(self._start.back, given, self._start.back.instead_of)
-        return given
+        taken = self._guided.take_for(self._start.back, live.written(given), self._start.back.instead_of)
+        return taken.message
 
     async def _load_images(self, live: Live) -> None:
         hashes = {part.hash for node in self._start.walk for part in node.message.parts if isinstance(part, ImagePart)}

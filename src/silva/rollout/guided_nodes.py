@@ -7,6 +7,7 @@ which actions were not taken, which answers are not what the environment said.
     policy node, `refused`             not taken: a pattern forbids it
     any node, `refuses` = ID           the answer to an action that was rejected: it was not taken
     person's node, `instead_of` = ID   a person's action in the place of that one, which stands beside it
+    person's node, `unwritten`         the agent's form does not hold that action, so it has no ids; why
     policy node, `beside`              a candidate that was not chosen; it stands beside the one that was
     any node, `rewrites` = ID          what was shown in the place of the environment's node of that id
     environment's node, `rewritten`    what it really said, beside what was shown
@@ -29,6 +30,9 @@ REFUSES = "refuses"
 
 INSTEAD_OF = "instead_of"
 """The attribute of a person's action; it holds the id of the action whose place it took."""
+
+UNWRITTEN = "unwritten"
+"""The attribute of a person's action that was to have ids and has none; it says why."""
 
 ASKED = "asked"
 """The attribute of a policy node that waited for approval; it holds the reasons."""

@@ -27,6 +27,7 @@ from silva.rollout.guided_nodes import REFUSED
 from silva.rollout.path import Path
 from silva.rollout.slots import Slot
 from silva.rollout.summary import context, in_force
+from silva.rollout.takeover import written
 from silva.tree import AnyRecord, Author, Boundary, Failure, Message, Node, Usage, digest, trajectory_id
 from silva.tree.role import ORDER, ROLE
 
@@ -117,6 +118,13 @@ class Live:
             deadline=self.config.deadlines.model,
             session=self.session,
             images=self.images,
+        )
+
+    def written(self, action: Message) -> Turn:
+        """A person's action where the walk now ends, with the ids the policy would have sampled where the run names a
+        renderer for that."""
+        return written(
+            self.agent, self.view(context(self.path.walk, in_force(self.path.walk, self.path.summaries))), action
         )
 
     async def refuse(self, turn: Turn, started: float, refusal: Refusal) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from silva.envs import EnvironmentEntry, HostPool
 from silva.models.connect import open_model
@@ -15,6 +15,10 @@ from silva.rollout.agent import Agent, AgentFor, ToolAgent
 from silva.rollout.config import RolloutConfig
 from silva.rollout.policies import BuiltInPolicy
 from silva.rollout.react import ReActAgent
+from silva.rollout.takeover import TakenOver
+
+if TYPE_CHECKING:
+    from silva.rollout.rendering import Rendering
 
 
 async def open_policy(config: RolloutConfig, stack: AsyncExitStack) -> AgentFor:
@@ -44,19 +48,27 @@ async def _player(config: RolloutConfig, stack: AsyncExitStack, models: dict[str
         models[config.model] = await open_model(config.model)
         stack.push_async_callback(models[config.model].close)
     model = models[config.model]
-    agent: Agent = ReActAgent(model) if config.agent == "react" else ToolAgent(model)
-    return lambda _env: agent
+    agent = ReActAgent(model) if config.agent == "react" else ToolAgent(model)
+    if not config.guidance.renderer:
+        return lambda _env: agent
+    taken_over = TakenOver(agent, await _renderings(config.guidance.renderer, config.agent))
+    return lambda _env: taken_over
 
 
 async def _built_in(name: Literal["expert", "null"], config: RolloutConfig) -> Callable[[Any], Agent]:
     if not config.renderer:
         return lambda env: BuiltInPolicy(name, env, slips=config.slips)
+    rendering = await _renderings(config.renderer, config.agent)
+    return lambda env: BuiltInPolicy(name, env, rendering(), config.slips)
+
+
+async def _renderings(source: str, agent: str) -> Callable[[], Rendering]:
     from silva.models.exact import open_renderer  # tokenizers, which runs without a renderer need not have
     from silva.rollout.rendering import Rendering
 
-    renderer = await asyncio.to_thread(open_renderer, config.renderer)
-    form = "react" if config.agent == "react" else "tools"
-    return lambda env: BuiltInPolicy(name, env, Rendering(renderer, form), config.slips)
+    renderer = await asyncio.to_thread(open_renderer, source)
+    form = "react" if agent == "react" else "tools"
+    return lambda: Rendering(renderer, form)
 
 
 def host_pool(name: str, entry: EnvironmentEntry, config: RolloutConfig) -> HostPool:

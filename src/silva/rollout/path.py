@@ -188,9 +188,14 @@ class Path:
                     self._drawn(msgspec.structs.replace(turn, attributes={**turn.attributes, BESIDE: True}), started)
                 )
 
-    def act_for(self, message: Message, attributes: dict[str, object]) -> Node:
-        """Add an action that a person takes in the policy's place; it stays pending until `send`."""
-        node = self.interject(message, attributes)
+    def act_for(self, turn: Turn, attributes: dict[str, object]) -> Node:
+        """Add an action that a person takes in the policy's place, with its ids where it was written with any; it stays
+        pending until `send`."""
+        tokens, told = node_tokens(self._seen, turn.prompt_ids, turn.tokens) if turn.tokens else (None, {})
+        marks = {**turn.attributes, **attributes, **told}
+        node = self._node(Author.PERSON, turn.message, self._slot, tokens=tokens, attributes=marks)
+        self._add(node)
+        self._advance(node)
         self.turns += 1
         return node
 

@@ -85,6 +85,7 @@ def read_rows(
     trajectories: Sequence[Trajectory],
     *,
     masking: bool = True,
+    takeovers: bool = False,
     inexact: Literal["refuse", "skip"] = "refuse",
     failed: bool = False,
     models: frozenset[str] | None = None,
@@ -95,6 +96,7 @@ def read_rows(
         lake: open to read or to write.
         trajectories: which; of attempts at one place the last counts.
         masking: False keeps every action, whatever was said of it (the paper's ablation).
+        takeovers: actions that people took in the policy's place carry loss, too.
         inexact: what becomes of a trajectory whose tokens are not known: `refuse` raises, `skip` tells why.
         failed: take those that failed, too.
         models: only their turns are the policy's; None for all.
@@ -109,7 +111,7 @@ def read_rows(
         for one in lake.supervisions(run_id=run):
             said.setdefault(one.node_id, []).append(one)
     masked = masked_nodes(one for several in said.values() for one in several) if masking else frozenset[str]()
-    reading = Reading(logprobs="optional", masked=masked, models=models)
+    reading = Reading(logprobs="optional", masked=masked, models=models, takeovers=takeovers)
     earlier: dict[tuple[str, int], list[str]] = {}
     for each in trajectories:
         if each.superseded and each.leaf_id:
@@ -181,7 +183,7 @@ def _rows(
         if told is None or told.failed:
             continue
         before = list(tree.walk(node.id))
-        hidden = {each.id for each in before if each.author is Author.POLICY}
+        hidden = {each.id for each in before if takes_turn(each)}
         ours = msgspec.structs.replace(node, author=Author.POLICY)
         alone = samples([*before[:-1], ours], trajectory, (), replace(reading, masked=reading.masked | hidden))[-1]
         yield row("summary", alone, (*shown_nodes(before[:-1], in_force(walk[: on_walk[at]], made)), node))

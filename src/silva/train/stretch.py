@@ -17,6 +17,7 @@ from typing import Literal
 
 import numpy as np
 
+from silva.rollout.guided_nodes import UNWRITTEN, takes_turn
 from silva.train.sample import Action, Flags, Floats, Ids, Image, SampleError
 from silva.tree import Author, ImagePart, InexactTokensError, Node, Tokens
 from silva.tree.exact import COMPLETION, NO_PROMPT, RESTART, lacking
@@ -37,6 +38,8 @@ class Reading:
         image_id: the id of an image's placeholder. An image's position is then its placeholder's; without, it is the
             first id of the turn's delta that shows it.
         reward: a sample's reward: the environment's final `score`, or the `return`, which sums its step rewards.
+        takeovers: actions that a person took in the policy's place carry loss as the policy's do. They must have ids
+            (a rollout's `guidance.renderer`); False leaves them context.
         once: a drawn id that several samples hold carries loss in one of them: one of its `trajectory`, or of all that
             this reader reads (`tree`).
     """
@@ -46,6 +49,7 @@ class Reading:
     models: frozenset[str] | None = None
     image_id: int | None = None
     reward: Literal["score", "return"] = "score"
+    takeovers: bool = False
     once: Literal["trajectory", "tree"] = "trajectory"
 
 
@@ -120,6 +124,11 @@ class _Growing:
         if tokens is None:
             if node.author is Author.POLICY:
                 raise InexactTokensError(f"{named(node)} has {lacking(node)}")
+            if self._reading.takeovers and takes_turn(node):
+                raise InexactTokensError(
+                    f"{named(node)} is a person's and has no token ids: "
+                    f"{node.attributes.get(UNWRITTEN) or 'its run named no guidance.renderer'}"
+                )
         elif tokens.ids:
             self._join(node, tokens)
         self._messages += 1
@@ -146,17 +155,26 @@ class _Growing:
             self._place(node, tokens.ids[:glue] if policy else tokens.ids, begin)
         self._ids.extend(tokens.ids)
         self._said = False
-        drawn = tokens.sampled if policy and (self._reading.models is None or node.model in self._reading.models) else 0
+        drawn = tokens.sampled if self._learnt(node) else 0
         self._logprobs.extend([0.0] * (len(tokens.ids) - drawn))
         if drawn:
             self._logprobs.extend(self._drawn(node, tokens))
             stop = begin + len(tokens.ids)
             self._actions.append(Action(node_id=node.id, start=stop - drawn, stop=stop, version=node.policy_version))
 
+    def _learnt(self, node: Node) -> bool:
+        if node.author is Author.POLICY:
+            return self._reading.models is None or node.model in self._reading.models
+        return self._reading.takeovers and takes_turn(node)
+
     def _drawn(self, node: Node, tokens: Tokens) -> tuple[float, ...]:
         values = tokens.logprobs
         if not values:
             if self._reading.logprobs == "required":
+                if node.author is Author.PERSON:
+                    raise InexactTokensError(
+                        f"{named(node)} is a person's and has no log-probabilities: it can be imitated, not weighed"
+                    )
                 raise InexactTokensError(
                     f"{named(node)} has no log-probabilities: its backend returned none; roll out with "
                     "sampling.logprobs=true, or read with optional ones to imitate"

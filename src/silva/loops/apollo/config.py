@@ -15,7 +15,7 @@ from silva.errors import UsageError
 from silva.loops.apollo.script import ScriptedRules, read_script
 from silva.loops.kernel.config import Section
 from silva.loops.line.config import LineConfig, RoundConfig
-from silva.rollout.config import SummaryConfig
+from silva.rollout.config import GuidanceConfig, SummaryConfig
 from silva.train.config import AlgorithmConfig
 
 
@@ -60,12 +60,16 @@ class ApolloRound(RoundConfig):
 class ApolloConfig(LineConfig):
     """One APOLLO loop. `guidance` and `masking` are the paper's ablations. `person` is a scripted person, as it stands
     or a file of it; without one people may speak, with `silva guide`, to the runs named LINE.round-N.rollout.
-    `training: false` stops at the rows."""
+    `approval` says which actions wait for the person while a round is played, as a rollout's `guidance` does. With
+    `takeovers` actions that people took in the policy's place carry loss as its own do. `training: false` stops at the
+    rows."""
 
     loop: Literal["apollo"] = "apollo"
     line: str = "apollo"
     guidance: bool = True
     person: ScriptedRules | None = None
+    approval: GuidanceConfig = GuidanceConfig()
+    takeovers: bool = False
     masking: bool = True
     mask: MaskingConfig = MaskingConfig()
     summary: SummaryConfig = SummaryConfig()

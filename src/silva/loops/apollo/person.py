@@ -10,6 +10,7 @@ in the one that goes on from there; they count for how often a rule may speak.
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections.abc import Callable, Sequence
@@ -20,7 +21,7 @@ from silva.curate.mask.rules import rules as mask_rules
 from silva.curate.turn import Turn, Walk, read_walk
 from silva.guide.mailbox import Mailbox
 from silva.guide.word import Word, word
-from silva.loops.apollo.script import Rule, ScriptedRules
+from silva.loops.apollo.script import EXPERT, Rule, ScriptedRules
 from silva.tree import Message, Node, digest, trajectory_at
 
 Later = Callable[[float, Callable[[], None]], None]
@@ -44,6 +45,7 @@ class ScriptedPerson:
         self._seen: dict[str, int] = {}
         self._times: dict[tuple[str, str], int] = {}
         self._advice: dict[tuple[str, int], Message] = {}
+        self._drawn: dict[str, Message] = {}
         wanted = {rule.when.rule for rule in script.rules if rule.when.rule is not None}
         self._faults = {rule.name: rule for rule in mask_rules(sorted(wanted), Kinds())} if wanted else {}
 
@@ -55,6 +57,10 @@ class ScriptedPerson:
     def advise(self, to: str, turn: int, action: Message) -> None:
         """Be told what the expert would do at a turn of a trajectory that is about to be taken."""
         self._advice[to, turn] = action
+
+    def drawn(self, to: str, action: Message) -> None:
+        """Be told which action of a trajectory waits."""
+        self._drawn[to] = action
 
     def watch(self, to: str, task_id: str, nodes: Sequence[Node], *, ended: bool = False) -> list[Word]:
         """See a walk so far, and speak; what was said, which may be nothing.
@@ -110,9 +116,13 @@ class ScriptedPerson:
                 continue
             if not any(re.search(when.waits or "", reason) for reason in reasons or ("",)):
                 continue
+            if when.expert is not None and not self._compares(to, turn, when.expert, self._drawn.get(to)):
+                continue
+            if EXPERT in rule.actions and (to, turn) not in self._advice:
+                continue
             more: dict[str, Any] = {"node": node_id, "why": rule.why}
             if rule.edit:
-                more["action"] = rule.edit
+                more["action"] = self._action(to, turn, rule.edit)
             made = self._word(rule.deed, to, name, turn, more, _mark(to, name, node_id))
             if made.id in self._said:
                 return []
@@ -148,14 +158,27 @@ class ScriptedPerson:
             return False
         if when.observation is not None and not re.search(when.observation, turn.observation):
             return False
-        if when.expert is not None:
-            advised = self._advice.get((to, number))
-            if advised is None or (when.expert == "same") != _alike(advised, turn.action.message):
-                return False
+        if when.expert is not None and not self._compares(to, number, when.expert, turn.action.message):
+            return False
+        if EXPERT in rule.actions and (to, number) not in self._advice:
+            return False
         if when.rule is not None:
             upto = Walk(walk.opening, walk.turns[:number])
             return any(found.turn.number == number for found in self._faults[when.rule].find(upto))
         return True
+
+    def _compares(self, to: str, number: int, wanted: str, action: Message | None) -> bool:
+        """Whether an action is the same as, or another than, the expert's at that turn."""
+        advised = self._advice.get((to, number))
+        return advised is not None and action is not None and (wanted == "same") == _alike(advised, action)
+
+    def _action(self, to: str, number: int, given: str) -> str:
+        """The text of an action that is to be taken at a turn."""
+        if given != EXPERT:
+            return given
+        advised = self._advice[to, number]
+        calls = [{"name": each.name, "arguments": each.arguments} for each in advised.tool_calls]
+        return json.dumps({"text": advised.text, "tool_calls": calls}, ensure_ascii=False)
 
     def _say(self, to: str, name: str, rule: Rule, number: int, place: str) -> list[Word]:
         deed, mark = rule.deed, ""
@@ -167,7 +190,8 @@ class ScriptedPerson:
         elif deed in ("good", "bad"):
             more["turn"] = number
         elif rule.back is not None:
-            more |= {"turn": rule.back.turn or number, "text": rule.back.say, "action": rule.back.action}
+            taken = self._action(to, number, rule.back.action)
+            more |= {"turn": rule.back.turn or number, "text": rule.back.say, "action": taken}
             mark = _mark(place, name, f"{to} {number}")
         made = self._word(deed, to, name, number, more, mark)
         fresh = made.id not in self._said

@@ -26,6 +26,8 @@ rules:
   - when: {waits: "."}
     approve: true
     times: 0
+  - when: {waits: ".", expert: another, every: 2}     # somebody who takes over at times: the expert's own action
+    edit: {expert: true}
   - when: {turn: 30}
     stop: true
 """
@@ -44,6 +46,9 @@ from silva.curate.mask.rules import NAMES
 from silva.errors import UsageError
 from silva.guide.action import action_of
 from silva.guide.word import MOST_CHARS
+
+EXPERT = '{"expert": true}'
+"""In an action's place: what the environment's expert would do there."""
 
 DECISIONS = ("approve", "reject", "edit")
 """What a person may do with an action that waits for approval."""
@@ -64,7 +69,7 @@ class When(Section):
     looked for in the call and words, and in what came back; `rule` names a masking rule that faults it; `expert` says
     whether the environment's expert would have taken the same action there, or another (it is asked before the turn).
     With `waits` it holds of an action that waits for approval instead: a regular expression looked for in the reasons
-    why it waits (one that is looked for in the action stands in `action`)."""
+    why it waits (one that is looked for in the action stands in `action`); `expert` then compares that action."""
 
     turn: int | None = Field(default=None, ge=0)
     every: int | None = Field(default=None, ge=1)
@@ -89,7 +94,7 @@ class When(Section):
 
 class Back(Section):
     """Going back to `turn` (0: the one the rule holds of): with `say` for the agent, which chooses again, or an
-    `action` that is taken there, or neither."""
+    `action` that is taken there, or neither. The action `{expert: true}` is what the environment's expert would do."""
 
     turn: int = Field(default=0, ge=0)
     say: str = ""
@@ -104,12 +109,15 @@ class Back(Section):
     def _one_of_both(self) -> Back:
         if self.say and self.action:
             raise ValueError("going back takes an action or words for the agent, not both")
+        if self.action == EXPERT and self.turn:
+            raise ValueError("the expert is asked at the turn the rule holds of: leave turn out, or give an action")
         return self
 
 
 class Rule(Section):
     """One thing the person does. `times`: at most so often in a trajectory, and going back so often at its place, all
-    attempts together; 0 for always. Actions are as `silva guide back` takes them: plain words, or a call."""
+    attempts together; 0 for always. Actions are as `silva guide back` takes them: plain words, or a call; or
+    `{expert: true}`."""
 
     name: str = ""
     when: When
@@ -156,16 +164,21 @@ class Rule(Section):
             raise ValueError(
                 f"when.waits goes with {', '.join(DECISIONS)}, and they with it: they decide on an action that waits"
             )
-        if when.waits is not None and (
-            when.turn == 0 or when.observation is not None or when.rule is not None or when.expert is not None
-        ):
-            raise ValueError("what waits has not been taken: when has turn (from 1), every and action beside waits")
+        if when.waits is not None and (when.turn == 0 or when.observation is not None or when.rule is not None):
+            raise ValueError(
+                "what waits has not been taken: when has turn (from 1), every, action and expert beside waits"
+            )
         return self
 
     @property
     def deed(self) -> str:
         """What it has the person do."""
         return next(name for name in DEEDS if getattr(self, name))
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """The actions it has the person take."""
+        return tuple(filter(None, (self.edit, self.back.action if self.back is not None else "")))
 
     @property
     def decides(self) -> bool:
@@ -186,7 +199,7 @@ class ScriptedRules(Section):
     @property
     def asks(self) -> bool:
         """Whether it knows what the environment's expert would do."""
-        return any(rule.when.expert is not None for rule in self.rules)
+        return any(rule.when.expert is not None or EXPERT in rule.actions for rule in self.rules)
 
     @model_validator(mode="after")
     def _names_differ(self) -> ScriptedRules:
@@ -222,6 +235,8 @@ def _action(value: object) -> str:
     """An action as text, checked; "" for none."""
     if value is None or value == "":
         return ""
+    if value == json.loads(EXPERT):
+        return EXPERT
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if len(text) > MOST_CHARS:
         raise ValueError(f"an action may hold {MOST_CHARS:,} characters")

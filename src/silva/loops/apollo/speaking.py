@@ -51,6 +51,11 @@ class ScriptedMailroom(Mailroom):
         if self._person is not None:
             self._person.advise(trajectory_id, turn, action)
 
+    def drawn(self, trajectory_id: str, turn: int, action: Message) -> None:
+        """Show the person the action that waits."""
+        if self._person is not None:
+            self._person.drawn(trajectory_id, action)
+
     def watch(self, trajectory_id: str, task_id: str, walk: Sequence[Node]) -> None:
         """Let the person see the walk and speak. Between two turns, and at the end, all turns of a walk have ended."""
         if self._person is not None:
@@ -94,7 +99,7 @@ def speak(
     """
     if script.asks:
         raise UsageError(
-            "the script has a rule with when.expert: the environment's expert can be asked only from within the run "
+            "the script has a rule with expert: the environment's expert can be asked only from within the run "
             "(person: in a loop's configuration), not from beside it; leave that rule out"
         )
     until = time.monotonic() + patience

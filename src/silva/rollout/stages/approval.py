@@ -100,7 +100,7 @@ class Approval(Stage):
         if said is None:
             return None  # somebody ends the episode
         if said.kind == "edit":
-            return self._guided.edited(said)
+            return self._guided.edited(said, live.written)
         if said.kind == "approve":
             self._guided.approved(said)
             return action

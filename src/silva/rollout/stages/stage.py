@@ -33,7 +33,8 @@ class Stage:
 
     async def settle(self, live: Live, action: Node) -> Node | None:
         """The action is the last node of the path and about to be taken: return it, the node that was put in its place
-        (`live.path.act_for` behind `set_aside`), or None where it was answered and is not taken (`live.path.answer`).
+        (`live.path.act_for` a turn of `live.written`, behind `set_aside`), or None where it was answered and is not
+        taken (`live.path.answer`).
         A resumed episode asks again about an action that was left unsettled."""
         return action
 

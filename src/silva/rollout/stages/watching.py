@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from silva.rollout.guided_nodes import ASKED
 from silva.rollout.live import Live
 from silva.rollout.stages.stage import Stage
 from silva.tree import Message, Node
@@ -46,6 +47,16 @@ class Advised(Watching, Protocol):
         """
         ...
 
+    def drawn(self, trajectory_id: str, turn: int, action: Message) -> None:
+        """Be told which action of the agent's waits for a decision.
+
+        Args:
+            trajectory_id: the episode's.
+            turn: its number, from 1.
+            action: the agent's.
+        """
+        ...
+
 
 class Watchers(Stage):
     """Shows an episode to one who watches it."""
@@ -54,6 +65,7 @@ class Watchers(Stage):
 
     def __init__(self, watching: Watching) -> None:
         self._watching = watching
+        self._advised = 0
 
     async def before_turn(self, live: Live) -> None:
         """Show the walk before the agent acts.
@@ -61,10 +73,21 @@ class Watchers(Stage):
         Raises:
             UsageError: the expert is asked for, and the environment has none.
         """
-        if isinstance(self._watching, Advised) and self._watching.asks:
-            self._watching.advise(live.id, live.path.turns + 1, await live.env.expert())
+        await self._advise(live, live.path.turns + 1)
         self._watching.watch(live.id, live.slot.task.id, live.path.walk)
+
+    async def settle(self, live: Live, action: Node) -> Node:
+        """Show the action that waits; one that an episode that goes on finds waiting has the expert asked first."""
+        if ASKED in action.attributes and isinstance(self._watching, Advised) and self._watching.asks:
+            await self._advise(live, live.path.turns)
+            self._watching.drawn(live.id, live.path.turns, action.message)
+        return action
 
     async def at_end(self, live: Live) -> None:
         """Show the whole walk."""
         self._watching.watch(live.id, live.slot.task.id, live.path.walk)
+
+    async def _advise(self, live: Live, turn: int) -> None:
+        if turn != self._advised and isinstance(self._watching, Advised) and self._watching.asks:
+            self._advised = turn
+            self._watching.advise(live.id, turn, await live.env.expert())

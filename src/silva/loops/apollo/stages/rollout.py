@@ -9,6 +9,7 @@ from silva.loops.apollo.speaking import ScriptedMailroom
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Stage
 from silva.loops.line.stages import rollout
+from silva.loops.line.weights import renderer
 from silva.rollout.guided_nodes import not_taken
 from silva.tree import Json
 
@@ -31,7 +32,10 @@ def run(loop: Loop[ApolloConfig], stage: Stage) -> Json:
             rooms.append(Mailroom.of(loop.lake, name, resume=resume))
         return rooms[-1]
 
-    played = rollout.run(loop, stage, room if config.guidance else None)
+    waits = config.approval.model_dump(mode="json")
+    waits["renderer"] = waits["renderer"] or (renderer(loop) if config.takeovers else "")
+    guided = config.guidance
+    played = rollout.run(loop, stage, room if guided else None, {"guidance": waits} if guided else {})
     for each in rooms:
         each.mailbox.close()
     with Lake.open(loop.lake, mode="read") as lake:

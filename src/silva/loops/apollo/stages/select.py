@@ -44,7 +44,8 @@ def run(loop: Loop[ApolloConfig], stage: Stage) -> Json:
         rewards = [each.outcome.score for each in attempts if each.outcome.score is not None]
         good = [each for each in attempts if least is None or (each.outcome.score or 0.0) >= least]
         chosen = set(drawn(sorted({each.task_id for each in good}), settings.select.limit, stage.seed))
-        made = read_rows(lake, [each for each in good if each.task_id in chosen], masking=config.masking)
+        taken = [each for each in good if each.task_id in chosen]
+        made = read_rows(lake, taken, masking=config.masking, takeovers=config.takeovers)
     fitted = Fitted(samples=())
     if config.training:
         limit = context(loop)

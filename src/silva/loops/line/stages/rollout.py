@@ -15,13 +15,19 @@ from silva.train.data.dataset import read_dataset
 from silva.tree import Json
 
 
-def run(loop: Loop[LineConfig], stage: Stage, guidance: Callable[[bool], Guidance] | None = None) -> Json:
+def run(
+    loop: Loop[LineConfig],
+    stage: Stage,
+    guidance: Callable[[bool], Guidance] | None = None,
+    further: Json | None = None,
+) -> Json:
     """Play.
 
     Args:
         loop: whose head.
         stage: the round's.
         guidance: gives what people say to it; told whether the run goes on.
+        further: fields of the rollout's configuration besides.
 
     Raises:
         UsageError: no task is left, or the environment or model is not known.
@@ -37,6 +43,7 @@ def run(loop: Loop[LineConfig], stage: Stage, guidance: Callable[[bool], Guidanc
         "group": settings.group,
         "seed": stage.seed,
         "sampling": {"temperature": settings.temperature, "logprobs": True},
+        **(further or {}),
     }
     result = play(loop, stage, name, tasks_named(loop, ids), more, guidance)
     return {"run": name, "version": version, **told(result)}
