@@ -42,8 +42,10 @@ from silva.tree import (
     NO_USAGE,
     AnyRecord,
     Author,
+    Json,
     Message,
     Node,
+    Tokens,
     Tool,
     Usage,
     node_id,
@@ -130,8 +132,7 @@ class Path:
         observation = shown.observation if shown else observation
         last = len(observation.messages) - 1
         for place, message in enumerate(observation.messages):
-            first = place == 0
-            writer = writers.get(place)
+            first, writer = place == 0, writers.get(place)
             own = voice if place == len(said.messages) - 1 else Author.ENVIRONMENT
             marks: dict[str, object] = {}
             if writer is not None and place < len(said.messages):
@@ -189,13 +190,9 @@ class Path:
                 )
 
     def act_for(self, turn: Turn, attributes: dict[str, object]) -> Node:
-        """Add an action that a person takes in the policy's place, with its ids where it was written with any; it stays
-        pending until `send`."""
+        """Add an action that a person takes in the policy's place, with ids if it has any; pending until `send`."""
         tokens, told = node_tokens(self._seen, turn.prompt_ids, turn.tokens) if turn.tokens else (None, {})
-        marks = {**turn.attributes, **attributes, **told}
-        node = self._node(Author.PERSON, turn.message, self._slot, tokens=tokens, attributes=marks)
-        self._add(node)
-        self._advance(node)
+        node = self.interject(turn.message, {**turn.attributes, **attributes, **told}, tokens=tokens)
         self.turns += 1
         return node
 
@@ -222,10 +219,14 @@ class Path:
             self.reward += node.reward or 0.0
 
     def interject(
-        self, message: Message, attributes: dict[str, object] | None = None, author: Author = Author.PERSON
+        self,
+        message: Message,
+        attributes: dict[str, object] | None = None,
+        author: Author = Author.PERSON,
+        tokens: Tokens | None = None,
     ) -> Node:
         """Add what a person (or another author) says; it travels with the next turn."""
-        node = self._node(author, message, self._slot, attributes=attributes or {})
+        node = self._node(author, message, self._slot, attributes=attributes or {}, tokens=tokens)
         self._add(node)
         self._advance(node)
         return node
@@ -284,20 +285,8 @@ class Path:
         """Add a summary of the first `end` nodes as a branch behind them. It is durable on return, or, where what it
         stands behind is not yet, travels with the next turn."""
         behind = self.walk[end - 1]
-        tokens, told = node_tokens(seen_ids(self.walk[:end]), turn.prompt_ids, turn.tokens)
-        node = self._node(
-            Author.SUMMARISER,
-            turn.message,
-            self._slot,
-            behind=behind,
-            tokens=tokens,
-            model=turn.model,
-            policy_version=turn.policy_version,
-            finish_reason=turn.finish_reason,
-            usage=turn.usage,
-            started=started,
-            attributes={**turn.attributes, **attributes, **told},
-        )
+        seen = seen_ids(self.walk[:end])
+        node = self._made(Author.SUMMARISER, turn, started, seen, attributes, behind)
         self.summaries.update(made_at([node]))
         self.usage = self.usage + turn.usage
         if node.id in self._written:
@@ -348,18 +337,24 @@ class Path:
             self._pending.append(node)
 
     def _drawn(self, turn: Turn, started: float) -> Node:
-        tokens, attributes = node_tokens(self._seen, turn.prompt_ids, turn.tokens)
+        return self._made(Author.POLICY, turn, started, self._seen, {})
+
+    def _made(
+        self, author: Author, turn: Turn, started: float, ids: list[int] | None, marks: Json, behind: Node | None = None
+    ) -> Node:
+        tokens, told = node_tokens(ids, turn.prompt_ids, turn.tokens)
         return self._node(
-            Author.POLICY,
+            author,
             turn.message,
             self._slot,
+            behind=behind,
             tokens=tokens,
             model=turn.model,
             policy_version=turn.policy_version,
             finish_reason=turn.finish_reason,
             usage=turn.usage,
             started=started,
-            attributes={**turn.attributes, **attributes},
+            attributes={**turn.attributes, **marks, **told},
         )
 
     def _advance(self, node: Node) -> None:
