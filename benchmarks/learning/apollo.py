@@ -1,102 +1,128 @@
-"""APOLLO's ablation in small: does it help that a person speaks while data are played, and that bad turns are masked?
+"""APOLLO in small: does it help that a person guides while data are played, and that bad turns are masked?
 
-    python benchmarks/learning/apollo.py --env babyai --policy tiny --seeds 0 1 2
+    python benchmarks/learning/apollo.py --env babyai-onward --policy tiny --seeds 10 11 12 13 14
 
-A scripted person (`coach.py`) reads along and, at a turn that went wrong, has the attempt go back to before it. The policy first sees
-expert episodes in which the expert slips and a coach corrects it in words. Then it plays tasks it has not seen, with the coach, without, and
-with somebody who goes back by chance (the control, which must not help); attempts that succeeded are masked (the rules of `silva curate
-mask`, and the turns that the coach called bad), made into rows (`silva.train.rows`) and trained on, as many steps in each case. All are
-measured on held-out tasks at temperature 1, where nobody speaks.
-
-Why going back, and not words: of the words said to such a policy 38 % are followed, which is chance among three actions, and with them it
-succeeds no more often than without; what it learns from such play is what it learns alone.
+A policy from nothing is taught by the expert in small rooms, and then plays tasks in larger ones, summing up its own work as it goes:
+alone, with a person (`examples/apollo/coach.yaml`: says what to try, calls wrong turns bad, takes over at every second turn that
+would go wrong), and with somebody who does just the same and knows the way of another task (the control, which must not help).
+Attempts that succeeded are masked (the rules of `silva curate mask`, and the turns that the person called bad), made into rows
+(`silva.train.rows`) with loss on what the person took, and trained on, as many steps in each case. All are measured on held-out tasks
+of the larger rooms, where nobody speaks.
 """
 
 from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
-from coach import Back, ByChance, Coach
-from experiment import TEMPERATURE, Experiment
+from experiment import LOST, Experiment
 from runner import Seed, main
-from student import tiny
+from student import Student, tiny
 from table import Row, together
 
 from silva.curate.mask.config import MaskConfig
 from silva.curate.mask.masking import mask
 from silva.lake import Lake
-from silva.rollout.conversations import Conversation, shown
+from silva.loops.apollo.script import read_script
+from silva.loops.apollo.speaking import ScriptedMailroom
 from silva.rollout.run import Hooks
 from silva.train.rows import Copies, Rows, read_rows
-from silva.tree import Task
+from silva.tree import Author, Message, Task, digest
 
-SLIPS = 0.4
-BEGIN_TASKS = 96
-PLAYED = 60
+PERSON = Path(__file__).parents[2] / "examples" / "apollo" / "coach.yaml"
+BEGIN_TASKS = 64
 BEGIN = {"batch": 8, "rate": 3e-3, "epochs": 10}
-GROUP = 1
-"""Attempts at each task that the policy plays."""
-STEPS = 40
+PLAYED = 144
+"""Tasks that the policy plays, each once."""
+STEPS = 80
 FIT = {"batch": 8, "rate": 1e-3}
-ATTEMPTS = 3
-"""At each held-out task."""
+CONTEXT = 2048
+"""Ids that the policy reads: with 1,024 there was no room to be asked for a summary."""
+COPIES = Copies(actions=7, summary=10)
+SFT = {"name": "sft"}
 
 
 def run(seed: Seed) -> list[Row]:
     """One seed."""
-    experiment = seed.experiment
-    begin, left = experiment.learn[:BEGIN_TASKS], experiment.learn[BEGIN_TASKS : BEGIN_TASKS + PLAYED]
-    student = tiny(experiment.folder / "policy", _heard(experiment, begin), seed.number)
-    play(experiment, "begin", begin, coach=Coach, policy="expert", renderer=student.base, slips=SLIPS)
+    started = time.monotonic()
+    experiment, number = seed.experiment, seed.number
+    begin, left = experiment.first(BEGIN_TASKS), experiment.learn[:PLAYED]
+    experiment.play("heard", begin, policy="expert")
+    student = tiny(experiment.folder / "policy", experiment.conversations("heard"), number, CONTEXT)
+    experiment.play("begin", begin, policy="expert", renderer=student.base)
     taught = experiment.fit("taught", student, rows(experiment, "begin", masking=True).copied(Copies()), SFT, **BEGIN)
-    ready = experiment.measure(taught, ATTEMPTS)
-    data: dict[str, Rows] = {}
-    found: dict[str, dict[str, float]] = {}
-    more: dict[str, float] = {"taught": sum(ready.values()) / len(ready)}
-    for run_name, coach in (("alone", None), ("guided", Back), ("by_chance", ByChance)):
-        model = taught.model(experiment.lake, experiment.folder / "merged")
-        said, succeeded = play(experiment, run_name, left, GROUP, coach, model=model, sampling=SAMPLING)
-        more |= {f"corrections_{run_name}": said, f"succeeded_{run_name}": succeeded}
-        data[run_name] = rows(experiment, run_name, masking=True)
+    before = experiment.measure(taught, 1, temperature=0.0)
+    model = taught.model(experiment.lake, experiment.folder / "merged")
+    more: dict[str, float] = {}
+    for name, person in (("alone", None), ("guided", ScriptedMailroom), ("shuffled", Shuffled)):
+        more |= play(experiment, name, left, student, model, person)
+    data = {name: rows(experiment, name, masking=True) for name in ("alone", "guided", "shuffled")}
     data["unmasked"] = rows(experiment, "guided", masking=False)
+    after: dict[str, dict[str, float]] = {}
     for name, made in data.items():
-        more[f"loss_kept_{name}"] = 1 - made.masked / made.drawn
-        more[f"rows_{name}"] = len(made.rows)
-        fitted = experiment.fit(
-            f"on-{name}", taught, made.copied(Copies()), SFT, groups=STEPS * int(FIT["batch"]), **FIT
-        )
-        found[name] = experiment.measure(fitted, ATTEMPTS)
-    number = seed.number
+        more |= {f"rows_{name}": len(made.rows), f"masked_{name}": made.masked / max(1, made.drawn)}
+        fitted = taught  # one that never succeeded has nothing to learn from
+        if made.rows:
+            groups = STEPS * int(FIT["batch"])
+            fitted = experiment.fit(f"on-{name}", taught, made.copied(COPIES), SFT, groups=groups, **FIT)
+        after[name] = experiment.measure(fitted, 1, temperature=0.0)
+    more["minutes"] = (time.monotonic() - started) / 60
+
+    def row(left: str, right: str, old: dict[str, float], new: dict[str, float], **said: float) -> Row:
+        return Row(seed=number, left=left, right=right, before=old, after=new, more=said)
+
     return [
-        Row(seed=number, left="no guidance", right="guidance", before=found["alone"], after=found["guided"], more=more),
-        Row(
-            seed=number, left="no guidance", right="by chance", before=found["alone"], after=found["by_chance"], more={}
-        ),
-        Row(seed=number, left="no masking", right="masking", before=found["unmasked"], after=found["guided"], more={}),
-        Row(seed=number, left="before", right="guidance and masking", before=ready, after=found["guided"], more={}),
+        row("no guidance", "guidance", after["alone"], after["guided"], **more),
+        row("no masking", "masking", after["unmasked"], after["guided"]),
+        row("before", "guidance and masking", before, after["guided"]),
+        row("shuffled guidance", "guidance", after["shuffled"], after["guided"]),
+        row("before", "shuffled guidance", before, after["shuffled"]),
     ]
 
 
-SFT = {"name": "sft"}
-SAMPLING = {"temperature": TEMPERATURE}
+class Shuffled(ScriptedMailroom):
+    """The same person, who takes what was right in another task for what is right here. The control: it must not help."""
+
+    others: Sequence[Message] = ()
+
+    def advise(self, trajectory_id: str, turn: int, action: Message) -> None:
+        """Tell the person what the expert did somewhere else."""
+        place = int(digest("shuffled", trajectory_id, str(turn))[:8], 16) % len(self.others)
+        super().advise(trajectory_id, turn, self.others[place])
 
 
 def play(
     experiment: Experiment,
     name: str,
     tasks: Sequence[Task],
-    group: int = 1,
-    coach: type[Coach] | None = None,
-    **more: object,
-) -> tuple[int, float]:
-    """Play a run; how often the coach corrected, and the share of successes."""
-    person = coach.beside(str(experiment.lake), name) if coach else None
-    played = experiment.play(name, tasks, group, hooks=Hooks(guidance=person), **more)
+    student: Student,
+    model: str,
+    person: type[ScriptedMailroom] | None,
+) -> dict[str, float]:
+    """Play a run, with a person where one is given: what came of it."""
+    hooks, more = Hooks(retry=LOST), dict[str, Any]()
+    if person is not None:
+        room = person.scripted(read_script(PERSON), str(experiment.lake), name, resume=experiment.begun(name))
+        if isinstance(room, Shuffled):
+            with Lake.open(str(experiment.lake), mode="read") as lake:
+                room.others = [n.message for n in lake.nodes(run_id="begin") if n.author is Author.POLICY]
+        hooks, more = Hooks(retry=LOST, guidance=room), {"guidance": {"approve": "all", "renderer": student.base}}
+    played = experiment.play(name, tasks, hooks=hooks, model=model, sampling={"temperature": 1.0}, **more)
     counted = [each for each in played if not each.superseded]
-    return person.said if person else 0, sum(bool(each.outcome.success) for each in counted) / len(counted)
+    with Lake.open(str(experiment.lake), mode="read") as lake:
+        nodes = list(lake.nodes(run_id=name))
+    taken = sum(node.author is Author.PERSON and node.message.role == "assistant" for node in nodes)
+    return {
+        f"succeeded_{name}": sum(bool(each.outcome.success) for each in counted) / len(counted),
+        f"turns_{name}": sum(each.turns for each in counted),
+        f"taken_{name}": taken,
+        f"words_{name}": sum(node.author is Author.PERSON for node in nodes) - taken,
+        f"summaries_{name}": sum(node.author is Author.SUMMARISER for node in nodes),
+    }
 
 
 def rows(experiment: Experiment, name: str, masking: bool) -> Rows:
@@ -105,22 +131,15 @@ def rows(experiment: Experiment, name: str, masking: bool) -> Rows:
         asyncio.run(mask(MaskConfig(lake=str(experiment.lake), run=(name,))))
     with Lake.open(str(experiment.lake), mode="read") as lake:
         good = [each for each in lake.trajectories(run_id=name) if each.outcome.success]
-        return read_rows(lake, good, masking=masking)
-
-
-def _heard(experiment: Experiment, tasks: Sequence[Task]) -> list[Conversation]:
-    """What is said where a coach speaks: the policy's words are read from it."""
-    play(experiment, "heard", tasks, coach=Coach, policy="expert", slips=SLIPS)
-    form = experiment.setting.play["agent"]
-    with Lake.open(str(experiment.lake), mode="read") as lake:
-        return [shown(lake, each, form) for each in lake.trajectories(run_id="heard") if each.outcome.failure is None]
+        return read_rows(lake, good, masking=masking, takeovers=True)
 
 
 def held(rows: list[Row]) -> dict[str, Any]:
-    """Guidance and masking each gain, and going back by chance does not."""
+    """Guidance gains, over playing alone, over before and over somebody who only seems to know; he gains nothing."""
     pairs = dict.fromkeys((row.left, row.right) for row in rows)
     found = {pair: together([row for row in rows if (row.left, row.right) == pair]) for pair in pairs}
-    control = found.pop(("no guidance", "by chance"))
+    control = found.pop(("before", "shuffled guidance"))
+    del found["no masking", "masking"]  # told, and no part of the claim
     return {"holds": all(each["low"] > 0 for each in found.values()) and control["low"] <= 0}
 
 

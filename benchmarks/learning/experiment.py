@@ -84,12 +84,13 @@ class Experiment:
             }
         )
         hooks = hooks or Hooks(retry=LOST)
-        result = asyncio.run(run_rollout(settings, resume=self._begun(run), hooks=hooks))
+        result = asyncio.run(run_rollout(settings, resume=self.begun(run), hooks=hooks))
         if result.remaining:
             raise SystemExit(f"run {run}: {result.remaining} episodes are left ({result.stopped})")
         return result.trajectories
 
-    def _begun(self, run: str) -> bool:
+    def begun(self, run: str) -> bool:
+        """Whether a run of that name has begun."""
         if not self.lake.is_dir():
             return False
         with Lake.open(str(self.lake), mode="read") as lake:
@@ -98,11 +99,19 @@ class Experiment:
     def heard(self) -> list[Conversation]:
         """What an expert says on tasks to learn from: a tiny policy's words are read from it."""
         self.play("heard", self.learn[:100], policy="expert")
+        return self.conversations("heard")
+
+    def first(self, count: int) -> list[Task]:
+        """Tasks that the expert teaches on before, where those are of levels of their own."""
+        tasks = self.setting.first_tasks()
+        random.Random(self.seed).shuffle(tasks)
+        return tasks[:count]
+
+    def conversations(self, run: str) -> list[Conversation]:
+        """What was said in a run."""
         form = self.setting.play["agent"]
         with Lake.open(str(self.lake), mode="read") as lake:
-            return [
-                shown(lake, each, form) for each in lake.trajectories(run_id="heard") if each.outcome.failure is None
-            ]
+            return [shown(lake, each, form) for each in lake.trajectories(run_id=run) if each.outcome.failure is None]
 
     def expert(self, run: str, count: int, student: Student, skip: int = 0) -> list[Sample]:
         """Samples of the expert on `count` tasks to learn from, with the ids the student's tokenizer gives."""

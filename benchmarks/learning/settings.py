@@ -2,6 +2,7 @@
 
     babyai           GoToObjS4 and GoToLocalS5N2: two small rooms, an object named in the mission, several turns
     babyai-rooms     larger rooms of the same, one object or few, five to ten turns: a wrong turn has time to cost more
+    babyai-onward    larger rooms after small ones: what was taught before (`first`) is not enough, and the policy sums up
     reasoning-gym/…  one generator's questions, one turn, the answer between tags
 
 Tasks to learn from and tasks to measure on come from different seeds of the same levels or generator, and none of the
@@ -22,12 +23,14 @@ from silva.tree import Task, digest
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One environment. `play` goes into every rollout; `tags` choose levels of BabyAI; `per_turn` bounds a turn."""
+    """One environment. `play` goes into every rollout; `tags` choose levels of BabyAI,
+    `first` those that are taught before; `per_turn` bounds a turn."""
 
     env: str
     play: dict[str, Any]
     held_out: int
     tags: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
     generator: str = ""
     options: dict[str, Any] = field(default_factory=dict)
 
@@ -36,6 +39,10 @@ class Setting:
         if self.generator:
             return self._questions(1000, 2000), self._questions(0, self.held_out)
         return asyncio.run(self._levels())
+
+    def first_tasks(self) -> list[Task]:
+        """The tasks of the levels that are taught before."""
+        return asyncio.run(self._of(self.first))
 
     def measured(self, count: int) -> list[Task]:
         """The first `count` tasks to measure on; a generator has more of them than `held_out`."""
@@ -55,11 +62,14 @@ class Setting:
         ]
 
     async def _levels(self) -> tuple[list[Task], list[Task]]:
+        found = await self._of(self.tags)
+        return found[self.held_out :], found[: self.held_out]
+
+    async def _of(self, tags: tuple[str, ...]) -> list[Task]:
         config = RolloutConfig(env=(self.env,))
         async with host_pool(self.env, Registry.load().entry(self.env), config) as pool:
-            found = [task for task in await pool.tasks(split="train") if set(self.tags) & set(task.tags)]
-        found.sort(key=lambda task: digest("learning", task.id))
-        return found[self.held_out :], found[: self.held_out]
+            found = [task for task in await pool.tasks(split="train") if set(tags) & set(task.tags)]
+        return sorted(found, key=lambda task: digest("learning", task.id))
 
 
 _ENDLESS = {("number_sequence", 1705)}
@@ -77,6 +87,19 @@ SETTINGS = {
         play={"agent": "react", "pool": 24, "sampling": {"max_tokens": 24}, "budget": {"turns": 20}},
         held_out=40,
         tags=("GoToObjS6-v1", "GoToObj-v0", "GoToLocalS6N2-v0", "GoToRedBallNoDists-v0"),
+    ),
+    "babyai-onward": Setting(
+        env="babyai",
+        play={
+            "agent": "react",
+            "pool": 24,
+            "sampling": {"max_tokens": 24},
+            "budget": {"turns": 12},
+            "summary": {"at": 360, "keep": 0.5, "max_tokens": 48},
+        },
+        held_out=96,
+        tags=("GoToObjS6-v1", "GoToLocalS6N2-v0", "GoToLocalS6N3-v0", "GoToRedBallNoDists-v0"),
+        first=("GoToObjS4-v0", "GoToLocalS5N2-v0"),
     ),
     **{
         f"reasoning-gym/{generator}": Setting(

@@ -68,9 +68,9 @@ class Student:
         return f"local:{target}"
 
 
-def tiny(folder: Path, heard: list[Conversation], seed: int) -> Student:
+def tiny(folder: Path, heard: list[Conversation], seed: int, context: int = 1024) -> Student:
     """A policy made from nothing: about two million parameters, its words from what the expert says."""
     target = folder / "tiny"
     if not target.is_dir():
-        write_tiny(target, heard, Shape(context=1024), seed)
+        write_tiny(target, heard, Shape(context=context), seed)
     return Student(name="tiny", base=str(target))
