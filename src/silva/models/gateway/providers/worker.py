@@ -16,7 +16,7 @@ from threading import Thread
 
 import aiohttp
 
-from silva.models.child import Process, free_port
+from silva.models.child import GRACE, Process, free_port
 from silva.models.gateway.config import ProcessBackends
 from silva.models.gateway.routing.backend import Backend
 from silva.models.gateway.routing.health import check
@@ -86,8 +86,13 @@ class Worker:
 
     async def stop(self) -> None:
         """Stop the server and all it started; returns when they are gone."""
-        if self._process is not None:
-            await self._process.stop()
+        if self._process is None:
+            return
+        self._process.ask_to_stop()
+        with contextlib.suppress(TimeoutError):  # many may stop at once: no thread of the loop's pool waits for each
+            async with asyncio.timeout(2 * GRACE):
+                await self._ended.wait()
+        await self._process.stop()
 
     def _last_words(self) -> str:
         assert self._process is not None
