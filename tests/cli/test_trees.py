@@ -4,150 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
 import json
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
+from kept_trees import ENVIRONMENT, FOREIGN, HASH, PICTURE, conversation, records, replace, said, steps, stored
 
 from silva.cli.main import run as silva
 from silva.errors import Exit
 from silva.lake import Lake
 from silva.tree import (
-    Boundary,
-    Failure,
     ImagePart,
     Message,
-    Outcome,
-    Run,
-    Status,
-    Supervision,
-    Task,
-    Tool,
-    assistant,
-    call,
-    system,
-    tool_result,
-    user,
 )
 from silva.tree.formats import FORMATS, WRITABLE, Bundle, merged, read
-from silva.tree.formats.draft import Draft, Origin, Turn, grow
 from silva.tree.formats.inspect_archive import Archive
-
-GOLDEN = Path(__file__).parents[1] / "tree" / "golden"
-FILES: dict[str, str] = json.loads((GOLDEN / "formats.json").read_text())
-PICTURE = b"\x89PNG a picture"
-HASH = hashlib.sha256(PICTURE).hexdigest()
-ADD = Tool(name="add", description="Add.", parameters={"type": "object"})
-
-ENVIRONMENT = '''
-"""Counts up to the goal."""
-from silva.envs import Capabilities, Evaluation, Observation
-from silva.tree import Task, Tool, system, tool_result, user
-
-
-class Counter:
-    capabilities = Capabilities(tools=True)
-
-    def __init__(self, **options):
-        self.total = 0
-
-    @classmethod
-    def tasks(cls, split="test"):
-        return [Task(id="count/1", env="count")]
-
-    async def reset(self, task, seed):
-        self.total = 0
-        tools = (Tool(name="add", description="Add.", parameters={"type": "object"}),)
-        return Observation(messages=(system("Count."), user("Begin.")), tools=tools)
-
-    async def step(self, action):
-        self.total += action.tool_calls[0].parsed()["by"]
-        return Observation(messages=(tool_result(action.tool_calls[0].id, f"total ANSWER{self.total}"),))
-
-    async def evaluate(self):
-        return Evaluation(score=1.0, success=True)
-
-    async def close(self):
-        pass
-'''
-
-TASK = Task(id="count/1", env="count", instruction="Count.")
-replace: Any = msgspec.structs.replace
-
-
-def conversation(index: int, *said: Message, env: str = "count", outcome: Outcome | None = None) -> Bundle:
-    run = Run(id="r1", envs=(env,), model="m", started=10.0, finished=20.0, status="completed")
-    turns = tuple(Turn(message=message, tools=(ADD,) if place == 0 else None) for place, message in enumerate(said))
-    task = replace(TASK, env=env)
-    grown = grow(Draft(origin=Origin(run=run, task=task, index=index), turns=turns, agent="tools", model="m"), "t", 0)
-    ended = outcome or Outcome(status=Status.COMPLETED, score=1.0, success=True)
-    trajectories = tuple(replace(t, outcome=ended, started=10.0 + index) for t in grown.trajectories)
-    return replace(grown, trajectories=trajectories)
-
-
-def steps(total: int = 2) -> tuple[Message, ...]:
-    return (
-        system("Count."),
-        user("Begin."),
-        assistant("", call("add", {"by": 2}, "c1")),
-        tool_result("c1", f"total {total}"),
-    )
-
-
-def stored(where: Path, *bundles: Bundle) -> Bundle:
-    (bundle,) = merged(bundles)
-
-    async def fill() -> None:
-        async with Lake.open(where) as lake:
-            await lake.put_blob(PICTURE, "image/png")
-            await lake.append(list(bundle.records()))
-
-    asyncio.run(fill())
-    return bundle
-
-
-@pytest.fixture
-def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    where = tmp_path / "lake"
-    monkeypatch.setenv("SILVA_LAKE", str(where))
-    monkeypatch.chdir(tmp_path)
-    return where
-
-
-@pytest.fixture
-def grown(lake: Path) -> Bundle:
-    broke = Failure(boundary=Boundary.MODEL, code="model.timeout", message="no reply")
-    picture = Message(role="user", parts=(ImagePart(hash=HASH),))
-    first = conversation(0, *steps(), assistant("Done \x1b[31m[bold]."))
-    second = conversation(1, *steps()[:2], assistant("I will not."), picture)
-    third = conversation(2, *steps()[:2], outcome=Outcome(status=Status.FAILED, failure=broke))
-    judged = Supervision(
-        id="s", node_id=first.nodes[-1].id, run_id="r1", verdict="good", source="person", by="p", reason="so"
-    )
-    return stored(lake, first, second, third, Bundle(run=first.run, supervisions=(judged,)))
-
-
-def said(capsys: pytest.CaptureFixture[str], *words: str, code: int = Exit.OK) -> str:
-    capsys.readouterr()
-    found = silva(["trees", *words])
-    printed = capsys.readouterr()
-    assert found == code, printed.err
-    return printed.out if code in (Exit.OK, Exit.FAULT) else printed.err
-
-
-def records(location: Path, run: str) -> dict[str, Any]:
-    with Lake.open(location, mode="read") as opened:
-        found = [
-            *opened.nodes(run_id=run),
-            *opened.trajectories(run_id=run),
-            *opened.supervisions(run_id=run),
-            *(task.owned_by(run) for task in opened.tasks(run_id=run)),  # a record made by hand is nobody's
-            *opened.runs(),
-        ]
-    return {f"{type(record).__name__} {record.id}": record for record in found}
 
 
 def test_megabytes_are_shown_by_their_ends_and_whole_when_asked(
@@ -255,16 +127,6 @@ def test_picture_that_no_walk_shows_lies_beside_the_file_and_comes_back(
             assert opened.get_blob(HASH) == PICTURE
 
 
-def test_import_into_another_run_keeps_both(grown: Bundle, lake: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said(capsys, "export", "--run", "r1", "-o", "r1.jsonl")
-    said(capsys, "import", "r1.jsonl", "--run", "r2")
-    known = records(lake, "r1")
-    assert len([k for k in known if k.startswith("Trajectory")]) == 3
-    copied = records(lake, "r2")
-    assert len([k for k in copied if k.startswith("Node")]) == 7
-    assert not {k for k in known if k.startswith("Node")} & {k for k in copied if k.startswith("Node")}
-
-
 def test_export_of_some_holds_only_their_walks(
     grown: Bundle, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -284,115 +146,6 @@ def test_export_refuses_to_overwrite_and_names_what_is_wrong(grown: Bundle, caps
     assert "unknown format" in said(capsys, "export", "--run", "r1", "-o", "b", "-f", "xml", code=Exit.USAGE)
     assert "cannot be written" in said(capsys, "export", "--run", "r1", "-o", "no/b.jsonl", code=Exit.USAGE)
     assert sorted(path.name for path in Path().glob("*.jsonl")) == ["a.jsonl"]
-
-
-FOREIGN = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}
-
-
-def test_import_of_a_foreign_file(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "theirs.jsonl").write_text(json.dumps(FOREIGN) + "\n\n" + json.dumps(FOREIGN) + "\n")
-    said(capsys, "import", "theirs.jsonl")
-    said(capsys, "import", "theirs.jsonl")
-    (listed,) = json.loads(said(capsys, "list", "--json"))
-    assert listed["run_id"] == "theirs"
-    with Lake.open(lake, mode="read") as opened:
-        (run,) = opened.runs()
-        assert run.command == "import" and run.lineage.parents[0].startswith("theirs.jsonl@")
-        assert len(opened.walk(opened.trajectory(listed["id"]))) == 2
-
-
-@pytest.mark.parametrize("path", FILES)
-def test_import_of_every_format_by_the_command_alone(lake: Path, path: str, capsys: pytest.CaptureFixture[str]) -> None:
-    file = GOLDEN / path
-    added = json.loads(said(capsys, "import", str(file), "--json"))
-    assert added["format"] == FILES[path] and added["trajectories"] > 0 and added["nodes"] > 1
-    with Lake.open(lake, mode="read") as opened:
-        for run in added["runs"]:
-            for trajectory in opened.trajectories(run_id=run):
-                assert trajectory.leaf_id is None or opened.walk(trajectory)
-    again = json.loads(said(capsys, "import", str(file), "--json"))
-    assert (again["trajectories"], again["nodes"], again["known"]) == (0, 0, added["trajectories"])
-
-
-def test_import_of_another_file_of_the_same_name_is_refused_unless_its_run_is_named(
-    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for place, words in (("one", "a"), ("two", "b")):
-        (tmp_path / place).mkdir()
-        (tmp_path / place / "chat.jsonl").write_text(json.dumps({"messages": [{"role": "user", "content": words}]}))
-    said(capsys, "import", "one/chat.jsonl")
-    error = said(capsys, "import", "two/chat.jsonl", code=Exit.USAGE)
-    assert "is another file than chat.jsonl@" in error and "--run NAME" in error and error.count("\n") == 1
-    assert len(json.loads(said(capsys, "list", "--json"))) == 1
-    said(capsys, "import", "one/chat.jsonl")
-    said(capsys, "import", "two/chat.jsonl", "--run", "other")
-    said(capsys, "import", "two/chat.jsonl", "--run", "chat")
-    assert sorted(t["run_id"] for t in json.loads(said(capsys, "list", "--json"))) == ["chat", "chat", "other"]
-
-
-def test_import_of_a_session_that_has_gone_on_adds_to_its_run(
-    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lines = (GOLDEN / "tools" / "codex.jsonl").read_text().splitlines(keepends=True)
-    session = tmp_path / "rollout-1.jsonl"
-    session.write_text("".join(lines[: len(lines) * 2 // 3]))
-    first = json.loads(said(capsys, "import", session.name, "--json"))
-    session.write_text("".join(lines))
-    assert json.loads(said(capsys, "import", session.name, "--json"))["runs"] == first["runs"]
-
-
-def test_import_that_finds_no_message_says_so(lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "otel.json").write_bytes((GOLDEN / "tools" / "otel.json").read_bytes())
-    error = said(capsys, "import", "otel.json", "-f", "phoenix", code=Exit.USAGE)
-    assert "otel.json: no message in it can be read as phoenix" in error
-    with Lake.open(lake) as opened:
-        assert list(opened.trajectories()) == []
-
-
-def test_import_of_a_malformed_row_says_so_and_takes_the_others(
-    grown: Bundle, lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "some.jsonl").write_text(json.dumps(FOREIGN) + '\n{"messages": [{"role": "robot"}]}\n')
-    capsys.readouterr()
-    assert silva(["trees", "import", "some.jsonl"]) == Exit.OK
-    printed = capsys.readouterr()
-    assert printed.err.startswith("some.jsonl line 2: messages[0].role: unknown role 'robot'")
-    assert "1 could not be read and dropped out" in printed.out
-
-
-def test_import_of_a_malformed_file_writes_nothing(
-    grown: Bundle, lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    before = records(lake, "bad")
-    (tmp_path / "bad.jsonl").write_text('{"messages": [{"role": "robot"}]}\n{"messages": 3}\n')
-    error = said(capsys, "import", "bad.jsonl", code=Exit.USAGE)
-    assert error.startswith("error: bad.jsonl line 1: messages[0].role: unknown role 'robot'")
-    assert error.count("\n") == 1
-    assert records(lake, "bad") == before
-    (tmp_path / "empty.jsonl").write_text("")
-    assert "format not recognised" in said(capsys, "import", "empty.jsonl", code=Exit.USAGE)
-    assert "holds no trajectory" in said(capsys, "import", "empty.jsonl", "-f", "messages", code=Exit.USAGE)
-    assert "cannot be read" in said(capsys, "import", "none.jsonl", code=Exit.USAGE)
-
-
-def test_import_never_mixes_into_a_run_that_was_grown(
-    grown: Bundle, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "theirs.jsonl").write_text(json.dumps(FOREIGN))
-    error = said(capsys, "import", "theirs.jsonl", "--run", "r1", code=Exit.USAGE)
-    assert "run r1 is in the lake already" in error
-
-
-def test_import_takes_no_image_from_outside_the_files_folder(
-    lake: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "secret.png").write_bytes(b"secret")
-    folder = tmp_path / "given"
-    folder.mkdir()
-    for path in ("../secret.png", str(tmp_path / "secret.png")):
-        row = {"messages": [{"role": "user", "content": [{"type": "image", "path": path}]}]}
-        (folder / "x.jsonl").write_text(json.dumps(row))
-        assert "is not there" in said(capsys, "import", str(folder / "x.jsonl"), code=Exit.USAGE)
 
 
 def played(lake: Path, tmp_path: Path, answer: str) -> Bundle:

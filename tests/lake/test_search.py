@@ -66,10 +66,20 @@ def node(text: str) -> Node:
 
 @pytest.fixture(scope="module")
 def lakes(tmp_path_factory):
-    """The texts in the journal, in a table, and under an index."""
+    """The texts in the journal, in a table, under an index; and a third of them in each, as a lake is while it is
+    written."""
     opened: list[Lake] = []
-    for name in ("journal", "table", "index"):
+    for name in ("journal", "table", "index", "beside"):
         lake = Lake.open(tmp_path_factory.mktemp("search") / name)
+        if name == "beside":
+            lake.append_sync([node(text) for text in TEXTS[:4]])
+            lake.compact()
+            lake.optimize()
+            lake.append_sync([node(text) for text in TEXTS[4:8]])
+            lake.compact()
+            lake.append_sync([node(text) for text in TEXTS[8:]])
+            opened.append(lake)
+            continue
         lake.append_sync([node(text) for text in TEXTS])
         if name != "journal":
             lake.compact()
@@ -98,4 +108,4 @@ def test_a_query_finds_what_it_means(lakes, query):
 )
 def test_the_journal_the_table_and_the_index_agree(lakes, words):
     answers = [{node.id for _, node in lake.search(" ".join(words))} for lake in lakes]
-    assert answers[0] == answers[1] == answers[2]
+    assert answers[0] == answers[1] == answers[2] == answers[3]
