@@ -104,13 +104,15 @@ def play(
     person: type[ScriptedMailroom] | None,
 ) -> dict[str, float]:
     """Play a run, with a person where one is given: what came of it."""
-    hooks, more = Hooks(retry=LOST), dict[str, Any]()
+    hooks = Hooks(retry=LOST)
+    more: dict[str, Any] = {}
     if person is not None:
         room = person.scripted(read_script(PERSON), str(experiment.lake), name, resume=experiment.begun(name))
         if isinstance(room, Shuffled):
             with Lake.open(str(experiment.lake), mode="read") as lake:
                 room.others = [n.message for n in lake.nodes(run_id="begin") if n.author is Author.POLICY]
-        hooks, more = Hooks(retry=LOST, guidance=room), {"guidance": {"approve": "all", "renderer": student.base}}
+        hooks.guidance = room
+        more["guidance"] = {"approve": "all", "renderer": student.base}
     played = experiment.play(name, tasks, hooks=hooks, model=model, sampling={"temperature": 1.0}, **more)
     counted = [each for each in played if not each.superseded]
     with Lake.open(str(experiment.lake), mode="read") as lake:
