@@ -24,14 +24,16 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """Surfaces, framings, goals and perturbations: an attack is SURFACE/FRAMING/GOAL."""
+    """Surfaces, framings, goals, perturbations and attackers: an attack is SURFACE/FRAMING/GOAL."""
     from silva.redteam.attack import framings, goals, perturbations, surfaces
+    from silva.redteam.attackers.table import attackers
 
     tables: dict[str, dict[str, Any]] = {
         "surfaces": dict(surfaces()),
         "framings": dict(framings()),
         "goals": dict(goals()),
         "perturbations": dict(perturbations()),
+        "attackers": dict(attackers()),
     }
     if as_json:
         told = {
@@ -60,6 +62,20 @@ def run(
         list[str] | None, typer.Option(help="SURFACE/FRAMING/GOAL, * for any; repeat for several.")
     ] = None,
     perturb: Annotated[list[str] | None, typer.Option(help="A perturbation, * for all; repeat for several.")] = None,
+    attacker: Annotated[
+        list[str] | None, typer.Option(help="Who searches for the words (silva redteam list); repeat for several.")
+    ] = None,
+    attacker_model: Annotated[
+        str, typer.Option(help="Who writes for attackers: grammar, or a model as of --model.")
+    ] = "grammar",
+    tries: Annotated[int, typer.Option(min=1, help="Rounds of a search.")] = 10,
+    width: Annotated[int, typer.Option(min=1, help="Branches at once for each task, of attackers that branch.")] = 1,
+    depth: Annotated[
+        int, typer.Option(min=0, help="The turn whose result carries a searched attack; 0: the first, or any decision.")
+    ] = 0,
+    patience: Annotated[
+        int, typer.Option(min=0, help="Turns after an attack after which a searched attempt ends; 0: none.")
+    ] = 0,
     share: Annotated[float, typer.Option(help="Share of the turns that a perturbation strikes.")] = 0.3,
     baseline: Annotated[bool, typer.Option(help="Play the tasks without an attack, too.")] = True,
     env: Annotated[list[str] | None, typer.Option(help="Environment; repeat for several.")] = None,
@@ -75,7 +91,10 @@ def run(
     import json
 
     from silva.cli.config import load
+    from silva.cli.redteam_show import tell
+    from silva.redteam.attack import attacks
     from silva.redteam.plan import planned
+    from silva.redteam.searching import Search, checked
     from silva.rollout.config import RolloutConfig
 
     given = {"env": env or None, "run": name, "model": model, "lake": lake, "tasks.limit": limit}
@@ -83,13 +102,24 @@ def run(
     settings = load(RolloutConfig, config, [*dotted, *(overrides or [])])
     if resume and "run" not in settings.model_fields_set:
         raise UsageError("--resume needs the name of the plan: --run NAME")
-    runs = planned(settings, attack or [], perturb or [], share=share, baseline=baseline)
+    how: dict[str, Any] = {"rounds": tries, "width": width, "depth": depth, "patience": patience}
+    if attacker and not attack:
+        raise UsageError("--attacker searches for the words of an attack: name it, --attack SURFACE/FRAMING/GOAL")
+    searches = [
+        Search(attack=each.name, attacker=by, writer=attacker_model, **how)
+        for by in attacker or ()
+        for each in attacks(attack or [])
+    ]
+    for each in searches:
+        checked(settings, each)
+    runs = planned(settings, attack or [], perturb or [], share=share, baseline=baseline, searched=bool(attacker))
     if dry_run:
-        listed = {each: settings_.model_dump(mode="json")["stages"] for each, settings_ in runs.items()}
+        listed: dict[str, Any] = {each: one.model_dump(mode="json")["stages"] for each, one in runs.items()}
+        listed |= {f"{each.name(settings.run)}.r1 … r{each.rounds}": {"writer": each.writer} for each in searches}
         print_json(listed) if as_json else sys.stdout.write("".join(f"{each}\n" for each in listed))
         return
-    left = asyncio.run(_play(runs, resume))
-    _tell(settings.lake, settings.run, as_json)
+    left = asyncio.run(_play(runs, settings, searches, resume))
+    tell(settings.lake, settings.run, as_json)
     if left:
         typer.echo(f"{left} episodes are left: the same command with --run {settings.run} --resume continues", err=True)
         raise typer.Exit(int(Exit.INCOMPLETE))
@@ -105,9 +135,10 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Exposure, attack success, utility and safety of each attack, with intervals by task."""
+    from silva.cli.redteam_show import tell
     from silva.lake import default_location
 
-    found = _tell(lake or default_location(), name, as_json)
+    found = tell(lake or default_location(), name, as_json)
     over = [each.attack for each in found if each.success_exposed and each.success_exposed.value > (most or 0.0)]
     if most is not None and over:
         typer.echo(
@@ -116,65 +147,29 @@ def report(
         raise typer.Exit(int(Exit.FAULT))
 
 
-async def _play(runs: dict[str, Any], resume: bool) -> int:
+async def _play(runs: dict[str, Any], settings: Any, searches: list[Any], resume: bool) -> int:
     from silva.cli.interrupting import heed_interrupts
     from silva.lake import Lake
+    from silva.redteam.searching import search
     from silva.rollout.run import Hooks, run_rollout
 
-    left, begun = 0, set[str]()
+    begun = set[str]()
     if resume:
-        with Lake.open(next(iter(runs.values())).lake, mode="read") as opened:
+        with Lake.open(settings.lake, mode="read") as opened:
             begun = {each.id for each in opened.runs()}
-    for name, settings in runs.items():
-        typer.echo(f"{name} …", err=True)
+
+    async def play(config: Any, again: bool) -> int:
+        typer.echo(f"{config.run} …", err=True)
         hooks = Hooks(on_start=lambda scheduler, ledger, total: heed_interrupts(scheduler))
-        result = await run_rollout(settings, resume=name in begun, hooks=hooks)
-        left += result.remaining
-        if result.remaining:
-            break
-    return left
+        return (await run_rollout(config, resume=again, hooks=hooks)).remaining
 
-
-def _tell(location: str, name: str, as_json: bool) -> list[Any]:
-    from silva.lake import Lake
-    from silva.redteam.rates import rates
-
-    with Lake.open(location, mode="read") as opened:
-        names = [each.id for each in opened.runs() if each.id.startswith(f"{name}.")]
-        if not names:
-            raise UsageError(f"lake {location}: holds no red-team run {name!r} (silva redteam run --run {name} …)")
-        found = [each for run_id in names for each in rates(opened.trajectories(run_id=run_id))]
-    if as_json:
-        import msgspec
-
-        print_json({"name": name, "runs": names, "rates": [msgspec.structs.asdict(each) for each in found]})
-    else:
-        _print(found)
-    return found
-
-
-def _print(found: list[Any]) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    heads = ("attack", "attempts", "launched", "exposed", "success if exposed", "success", "safe", "task done")
-    for place, head in enumerate(heads):
-        table.add_column(head, justify="left" if not place else "right", overflow="fold")
-    for each in found:
-        shares = (each.success_exposed, each.success, each.safety, each.utility)
-        counts = map(str, (each.attempts, each.launched, each.exposed))
-        table.add_row(each.attack or "(none)", *counts, *map(_share, shares))
-    console = Console()
-    console.print(table)
-    for each in found:
-        for why, times in each.not_launched:
-            console.print(f"{each.attack}: not launched in {times} attempts: {why}", highlight=False)
-        if each.unexposed:
-            console.print(f"{each.attack}: {each.unexposed} did it without having seen the attack", highlight=False)
-
-
-def _share(interval: Any) -> str:
-    from silva.report.wording import MISSING, bounds, percent
-
-    return MISSING if interval is None else f"{percent(interval.value)} {bounds(interval)}".strip()
+    for name, config in runs.items():
+        left = await play(config, name in begun)
+        if left:
+            return left
+    for each in searches:
+        typer.echo(f"{each.name(settings.run)} …", err=True)
+        left = await search(settings, each, playing=play)
+        if left:
+            return left
+    return 0

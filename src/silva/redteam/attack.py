@@ -5,24 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
-from importlib import metadata
-from typing import TypeVar
 
 from silva.errors import UsageError
 from silva.redteam.framing import FRAMINGS, Framing
 from silva.redteam.goal import GOALS, Goal
+from silva.redteam.packaged import found, table
 from silva.redteam.perturbation import PERTURBATIONS, Perturbation
 from silva.redteam.surface import SURFACES, Surface
-
-_Any = TypeVar("_Any")
-_Part = TypeVar("_Part", Surface, Framing, Goal, Perturbation)
-
-GROUP = "silva.redteam"
-"""The group of entry points that name a `Surface`, `Framing`, `Goal` or `Perturbation`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,9 +47,9 @@ class Attack:
             raise UsageError(f"attack {name!r}: write SURFACE/FRAMING/GOAL (silva redteam list shows the names)")
         surface, framing, goal = names
         return cls(
-            _found("surface", surface, surfaces()),
-            _found("framing", framing, framings()),
-            _found("goal", goal, goals()),
+            found("surface", surface, surfaces()),
+            found("framing", framing, framings()),
+            found("goal", goal, goals()),
         )
 
 
@@ -88,22 +80,22 @@ def attacks(patterns: Sequence[str]) -> list[Attack]:
 
 def surfaces() -> dict[str, Surface]:
     """All surfaces there are, by name."""
-    return _table(SURFACES, Surface)
+    return table(SURFACES, Surface)
 
 
 def framings() -> dict[str, Framing]:
     """All framings there are, by name."""
-    return _table(FRAMINGS, Framing)
+    return table(FRAMINGS, Framing)
 
 
 def goals() -> dict[str, Goal]:
     """All goals there are, by name."""
-    return _table(GOALS, Goal)
+    return table(GOALS, Goal)
 
 
 def perturbations() -> dict[str, Perturbation]:
     """All perturbations there are, by name."""
-    return _table(PERTURBATIONS, Perturbation)
+    return table(PERTURBATIONS, Perturbation)
 
 
 def perturbation(name: str) -> Perturbation:
@@ -112,29 +104,4 @@ def perturbation(name: str) -> Perturbation:
     Raises:
         UsageError: there is none.
     """
-    return _found("perturbation", name, perturbations())
-
-
-def _table(own: Iterable[_Part], kind: type[_Part]) -> dict[str, _Part]:
-    return {each.name: each for each in (*own, *(each for each in _packaged() if isinstance(each, kind)))}
-
-
-@cache
-def _packaged() -> tuple[object, ...]:
-    loaded: list[object] = []
-    for point in metadata.entry_points(group=GROUP):
-        try:
-            made = point.load()
-        except Exception as error:
-            text = " ".join(str(error).split())
-            raise UsageError(f"redteam: {point.value} cannot be loaded: {type(error).__name__}: {text}") from error
-        if not isinstance(made, Surface | Framing | Goal | Perturbation):
-            raise UsageError(f"redteam: {point.name} ({point.value}) is no surface, framing, goal or perturbation")
-        loaded.append(made)
-    return tuple(loaded)
-
-
-def _found(what: str, name: str, table: dict[str, _Any]) -> _Any:
-    if name not in table:
-        raise UsageError(f"attack: there is no {what} {name!r}; there are: {', '.join(table)}")
-    return table[name]
+    return found("perturbation", name, perturbations())

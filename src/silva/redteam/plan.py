@@ -2,6 +2,8 @@
 
     name, attacks, perturbations, a rollout's configuration ─▶ {run name: configuration}
 
+Where attackers are named, every attack is a search by each (`silva.redteam.searching`) instead of one run.
+
 The runs are the rollout's own, of the same tasks and seeds, named `NAME.none`, `NAME.SURFACE.FRAMING.GOAL` and
 `NAME.perturb.KIND`, so each can be resumed, replayed, branched and compared like any other.
 """
@@ -25,6 +27,7 @@ def planned(
     *,
     share: float = 0.3,
     baseline: bool = True,
+    searched: bool = False,
 ) -> dict[str, RolloutConfig]:
     """The runs of a plan, by name, in the order in which they are played.
 
@@ -34,13 +37,14 @@ def planned(
         disturbed: names of perturbations; `*` for all.
         share: of the turns that are disturbed.
         baseline: whether the tasks are played without either, too.
+        searched: whether the attacks are searched by attackers instead.
 
     Raises:
         UsageError: a name is not known, nothing is chosen, or a run's name becomes too long.
     """
-    chosen = attacks(patterns)
+    chosen = [] if searched else attacks(patterns)
     kinds = [name for each in disturbed for name in (perturbations() if each == "*" else [perturbation(each).name])]
-    if not chosen and not kinds:
+    if not chosen and not kinds and not searched:
         raise UsageError("redteam: choose --attack SURFACE/FRAMING/GOAL or --perturb NAME (silva redteam list)")
     runs: dict[str, RolloutConfig] = {}
     if baseline:

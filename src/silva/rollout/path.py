@@ -156,7 +156,7 @@ class Path:
             if expected is not None:
                 if node.id != expected.attributes.get(REWRITES, expected.id):
                     raise Diverged(f"at message {node.depth}: stored {_shown(expected)}, now {_shown(node)}")
-                node = expected if REWRITES in expected.attributes else node
+                node = expected
             self._add(node)
             self._advance(node)
             self.tools = self.tools if node.tools is None else node.tools
