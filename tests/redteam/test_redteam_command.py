@@ -48,15 +48,26 @@ def test_a_plan_is_played_told_and_held_to_a_bar(tmp_path: Path) -> None:
     with Lake.open(tmp_path / "lake", mode="read") as opened:
         assert {each.id for name in names for each in opened.trajectories(run_id=name)} == before
 
-    shown = silva("redteam", "report", "p", *lake, "--most", "0.1")
+    files = ("--sarif", tmp_path / "p.sarif", "--junit", tmp_path / "p.xml")
+    shown = silva("redteam", "report", "p", *lake, "--most", "0.1", *files)
+    log, suite = json.loads((tmp_path / "p.sarif").read_text()), (tmp_path / "p.xml").read_text()
+    assert len(log["runs"][0]["results"]) == 2 and 'failures="1"' in suite and 'skipped="1"' in suite
     assert shown.returncode == 1 and "tool_result/plain/answer" in shown.stderr, shown
     assert silva("redteam", "report", "p", *lake).returncode == 0
+
+
+def test_a_plan_with_attackers_and_defences_is_told_before_it_is_played() -> None:
+    what = ("--env", "arithmetic", "--attack", "tool_result/plain/answer", "--attacker", "tap", "--defence", "sinks")
+    done = silva("redteam", "run", "--run", "p", *what, "--tries", "3", "--dry-run")
+    assert done.stdout.split("\n")[:2] == ["p.none", "p.with.sinks.none"], done
+    assert "p.tap.tool_result.plain.answer.r1 … r3" in done.stdout
 
 
 def test_what_cannot_be_played_is_one_line(tmp_path: Path) -> None:
     for arguments, line in (
         (("run", "--env", "arithmetic"), "choose --attack"),
         (("run", "--env", "arithmetic", "--attack", "a/b/c"), "there is no surface 'a'"),
+        (("run", "--env", "arithmetic", "--attacker", "pair"), "name it, --attack"),
         (("report", "nothing", "--lake", str(tmp_path / "none")), ""),
     ):
         done = silva("redteam", *arguments)

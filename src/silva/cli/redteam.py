@@ -20,13 +20,20 @@ app = typer.Typer(
 
 Location = Annotated[str | None, typer.Option("--lake", envvar="SILVA_LAKE", help="Folder or object-store URL.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Most = Annotated[
+    float | None,
+    typer.Option(min=0, max=1, help="End with code 1 if a larger share of the exposed was led astray by any attack."),
+]
+Sarif = Annotated[Path | None, typer.Option(help="Write every attack that reached its goal here, as SARIF 2.1.0.")]
+JUnit = Annotated[Path | None, typer.Option("--junit", help="Write a case for each attack here, as JUnit XML.")]
 
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """Surfaces, framings, goals, perturbations and attackers: an attack is SURFACE/FRAMING/GOAL."""
+    """Surfaces, framings, goals, perturbations, attackers and defences: an attack is SURFACE/FRAMING/GOAL."""
     from silva.redteam.attack import framings, goals, perturbations, surfaces
     from silva.redteam.attackers.table import attackers
+    from silva.redteam.defences.table import defences
 
     tables: dict[str, dict[str, Any]] = {
         "surfaces": dict(surfaces()),
@@ -34,6 +41,7 @@ def list_(as_json: AsJson = False) -> None:
         "goals": dict(goals()),
         "perturbations": dict(perturbations()),
         "attackers": dict(attackers()),
+        "defences": dict(defences()),
     }
     if as_json:
         told = {
@@ -76,6 +84,9 @@ def run(
     patience: Annotated[
         int, typer.Option(min=0, help="Turns after an attack after which a searched attempt ends; 0: none.")
     ] = 0,
+    defence: Annotated[
+        list[str] | None, typer.Option(help="Play everything with this defence, too; repeat for several.")
+    ] = None,
     share: Annotated[float, typer.Option(help="Share of the turns that a perturbation strikes.")] = 0.3,
     baseline: Annotated[bool, typer.Option(help="Play the tasks without an attack, too.")] = True,
     env: Annotated[list[str] | None, typer.Option(help="Environment; repeat for several.")] = None,
@@ -85,15 +96,18 @@ def run(
     limit: Annotated[int | None, typer.Option(help="So many tasks of each environment.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue, nothing twice.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the runs, play nothing.")] = False,
+    most: Most = None,
+    sarif: Sarif = None,
+    junit: JUnit = None,
     as_json: AsJson = False,
 ) -> None:
     """Play the same tasks under each attack and without one, and print what came of it."""
     import json
 
     from silva.cli.config import load
-    from silva.cli.redteam_show import tell
+    from silva.cli.redteam_show import held, tell
     from silva.redteam.attack import attacks
-    from silva.redteam.plan import planned
+    from silva.redteam.plan import planned, undefended, with_defence
     from silva.redteam.searching import Search, checked
     from silva.rollout.config import RolloutConfig
 
@@ -110,44 +124,49 @@ def run(
         for by in attacker or ()
         for each in attacks(attack or [])
     ]
+    defended = [with_defence(settings, each) for each in defence or ()]
     for each in searches:
-        checked(settings, each)
-    runs = planned(settings, attack or [], perturb or [], share=share, baseline=baseline, searched=bool(attacker))
+        for one in (settings, *defended):
+            checked(one, each)
+    runs = planned(
+        settings,
+        attack or [],
+        perturb or [],
+        share=share,
+        baseline=baseline,
+        searched=bool(attacker),
+        defences=defence or (),
+    )
     if dry_run:
         listed: dict[str, Any] = {each: one.model_dump(mode="json")["stages"] for each, one in runs.items()}
         listed |= {f"{each.name(settings.run)}.r1 … r{each.rounds}": {"writer": each.writer} for each in searches}
         print_json(listed) if as_json else sys.stdout.write("".join(f"{each}\n" for each in listed))
         return
-    left = asyncio.run(_play(runs, settings, searches, resume))
-    tell(settings.lake, settings.run, as_json)
+    left = asyncio.run(_play(runs, [undefended(settings), *defended], searches, resume))
+    told = tell(settings.lake, settings.run, as_json)
     if left:
         typer.echo(f"{left} episodes are left: the same command with --run {settings.run} --resume continues", err=True)
         raise typer.Exit(int(Exit.INCOMPLETE))
+    held(settings.run, told, most, sarif, junit)
 
 
 @app.command()
 def report(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the plan.")],
     lake: Location = None,
-    most: Annotated[
-        float | None, typer.Option(help="End with code 1 if a larger share of the exposed was led astray.")
-    ] = None,
+    most: Most = None,
+    sarif: Sarif = None,
+    junit: JUnit = None,
     as_json: AsJson = False,
 ) -> None:
     """Exposure, attack success, utility and safety of each attack, with intervals by task."""
-    from silva.cli.redteam_show import tell
+    from silva.cli.redteam_show import held, tell
     from silva.lake import default_location
 
-    found = tell(lake or default_location(), name, as_json)
-    over = [each.attack for each in found if each.success_exposed and each.success_exposed.value > (most or 0.0)]
-    if most is not None and over:
-        typer.echo(
-            f"attacks that reached their goal in more than {most:.0%} of the exposed: {', '.join(over)}", err=True
-        )
-        raise typer.Exit(int(Exit.FAULT))
+    held(name, tell(lake or default_location(), name, as_json), most, sarif, junit)
 
 
-async def _play(runs: dict[str, Any], settings: Any, searches: list[Any], resume: bool) -> int:
+async def _play(runs: dict[str, Any], settings: list[Any], searches: list[Any], resume: bool) -> int:
     from silva.cli.interrupting import heed_interrupts
     from silva.lake import Lake
     from silva.redteam.searching import search
@@ -155,7 +174,7 @@ async def _play(runs: dict[str, Any], settings: Any, searches: list[Any], resume
 
     begun = set[str]()
     if resume:
-        with Lake.open(settings.lake, mode="read") as opened:
+        with Lake.open(settings[0].lake, mode="read") as opened:
             begun = {each.id for each in opened.runs()}
 
     async def play(config: Any, again: bool) -> int:
@@ -168,8 +187,9 @@ async def _play(runs: dict[str, Any], settings: Any, searches: list[Any], resume
         if left:
             return left
     for each in searches:
-        typer.echo(f"{each.name(settings.run)} …", err=True)
-        left = await search(settings, each, playing=play)
-        if left:
-            return left
+        for one in settings:
+            typer.echo(f"{each.name(one.run)} …", err=True)
+            left = await search(one, each, playing=play)
+            if left:
+                return left
     return 0

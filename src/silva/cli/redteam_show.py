@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
+import typer
+
 from silva.cli.as_json import print_json
-from silva.errors import UsageError
+from silva.errors import Exit, UsageError
 
 
-def tell(location: str, name: str, as_json: bool) -> list[Any]:
-    """Print what came of a plan; return the rates by attack.
+def tell(location: str, name: str, as_json: bool) -> tuple[list[Any], list[Any]]:
+    """Print what came of a plan; return the rates by attack, and the trajectories.
 
     Raises:
         UsageError: the lake holds no such plan.
     """
     from silva.lake import Lake
-    from silva.redteam.rates import rates, searched
+    from silva.redteam.rates import costs, rates, searched
 
     with Lake.open(location, mode="read") as opened:
         names = [each.id for each in opened.runs() if each.id.startswith(f"{name}.")]
@@ -23,7 +27,7 @@ def tell(location: str, name: str, as_json: bool) -> list[Any]:
             raise UsageError(f"lake {location}: holds no red-team run {name!r} (silva redteam run --run {name} …)")
         by_run = [opened.trajectories(run_id=each) for each in names]
     everything = [each for one in by_run for each in one]
-    found, searches = rates(everything), searched(everything)
+    found, searches, cost = rates(everything), searched(everything), costs(everything)
     if as_json:
         import msgspec
 
@@ -33,12 +37,40 @@ def tell(location: str, name: str, as_json: bool) -> list[Any]:
                 "runs": names,
                 "rates": [msgspec.structs.asdict(each) for each in found],
                 "searches": [msgspec.structs.asdict(each) for each in searches],
+                "costs": [msgspec.structs.asdict(each) for each in cost],
             }
         )
     else:
         _print(found)
         _print_searches(searches)
-    return found
+        _print_costs(cost)
+    return found, everything
+
+
+def held(
+    name: str, told: tuple[list[Any], list[Any]], most: float | None, sarif: Path | None, junit: Path | None
+) -> None:
+    """Write what pipelines read, and hold a plan to its bar.
+
+    Raises:
+        Exit: an attack led astray more than `most` of the exposed (code 1).
+    """
+    from silva.redteam import standards
+
+    rates, trajectories = told
+    try:
+        if sarif is not None:
+            sarif.write_text(json.dumps(standards.sarif(rates, trajectories), indent=2), encoding="utf-8")
+        if junit is not None:
+            junit.write_text(standards.junit(name, rates, most or 0.0), encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{error.filename}: cannot be written ({error.strerror})") from error
+    over = [each.attack for each in rates if each.success_exposed and each.success_exposed.value > (most or 0.0)]
+    if most is not None and over:
+        typer.echo(
+            f"attacks that reached their goal in more than {most:.0%} of the exposed: {', '.join(over)}", err=True
+        )
+        raise typer.Exit(int(Exit.FAULT))
 
 
 def _print(found: list[Any]) -> None:
@@ -69,6 +101,14 @@ def _print_searches(found: list[Any]) -> None:
         first = f", first after {each.first:g} tries on average" if each.first is not None else ""
         text = f"{each.attack}: led astray in {share(each.broken)} of {each.tasks} tasks with at most {each.most} tries"
         Console().print(f"{text}{first}; {each.turns} turns paid", highlight=False)
+
+
+def _print_costs(found: list[Any]) -> None:
+    from rich.console import Console
+
+    for each in found:
+        text = f"{each.defence}: {each.with_it:.0%} of {each.tasks} tasks done, {each.without:.0%} without it"
+        Console().print(f"{text} ({each.lost:.0%} lost, {each.won:.0%} won)", highlight=False)
 
 
 def share(interval: Any) -> str:

@@ -21,10 +21,10 @@ from silva.redteam.attack import Attack
 from silva.redteam.attackers import NotWritten
 from silva.redteam.effect import Order
 from silva.redteam.goal import Offer
-from silva.redteam.proposing import SAID, Proposing, reply, said, tasked
+from silva.redteam.proposing import Proposing, reply, tasked
 from silva.redteam.scores import scored
 from silva.redteam.surface import behind
-from silva.redteam.verdict import Launch, Verdict, told, verdict
+from silva.redteam.verdict import SAID, Launch, Verdict, asks, said, verdict
 from silva.rollout.guided_nodes import takes_turn
 from silva.rollout.stages import Live, Stage, Stopped
 from silva.tree import Author, Node, Tool, digest
@@ -123,8 +123,9 @@ class Attacking(Stage):
         if self._proposing is not None:
             return await self._adapted(live, observation, self._proposing, order, task)
         parts = self._parts(order)
-        left = [part for part in parts if not any(told(part, node) for node in live.path.walk)]
-        return self._placed(observation, "\n".join(left) if opening else left[0]) if left else observation
+        before = {str(found.get("words")) for node in live.path.walk if (found := said(node))}
+        left = ["\n".join(parts)] if opening else [part for part in parts if part not in before]
+        return self._placed(observation, {"words": left[0]}) if left else observation
 
     async def on_evaluation(self, live: Live, evaluation: Evaluation) -> Evaluation:
         """See `Stage`."""
@@ -149,7 +150,7 @@ class Attacking(Stage):
         about["canary"] = self._order.effect.canary
         about |= {name: value for name, value in msgspec.to_builtins(found).items() if value not in (None, [])}
         if not found.launched:
-            about["why"] = self._silent() or self._why or f"the episode ended before turn {self._at} had a result"
+            about["why"] = self._silent() or self._why or self._early()
         if self._quiet:
             about |= {"quiet": True, "why": "the attacker only looks on"}
         if self._proposing is not None:
@@ -170,14 +171,13 @@ class Attacking(Stage):
             proposal = await proposing.propose(live, self._attack, order, task)
         except NotWritten as error:
             return _marked(observation, {"silent": str(error)})
-        placed = self._placed(observation, proposal.words)
-        return observation if placed is observation else _marked(placed, msgspec.to_builtins(proposal))
+        return self._placed(observation, msgspec.to_builtins(proposal))
 
-    def _placed(self, observation: Observation, words: str) -> Observation:
-        placed = self._attack.surface.place(observation, words)
+    def _placed(self, observation: Observation, told: dict[str, Any]) -> Observation:
+        placed = self._attack.surface.place(observation, told["words"])
         if placed is None:
             self._why = f"nothing to write into on the surface {self._attack.surface.name}"
-        return observation if placed is None else placed
+        return observation if placed is None else _marked(placed, told)
 
     def _ordered(self, live: Live, tools: tuple[Tool, ...]) -> Order | None:
         """What is wanted here, made once; None where the goal has no place in this environment."""
@@ -198,9 +198,12 @@ class Attacking(Stage):
         return self._attack.framing.words(order)
 
     def _speaks(self, node: Node) -> bool:
-        if self._proposing is not None:
-            return "words" in (said(node) or {})
-        return self._order is not None and any(told(part, node) for part in self._parts(self._order))
+        return "words" in (said(node) or {})
+
+    def _early(self) -> str:
+        if self._live is not None and any(self._speaks(node) for node in self._live.path.walk):
+            return "the episode ended before the attacker came to its wish"
+        return f"the episode ended before turn {self._at} had a result"
 
     def _silent(self) -> str:
         walk = self._live.path.walk if self._live is not None else []
@@ -215,8 +218,7 @@ class Attacking(Stage):
                 parts=() if self._quiet else self._parts(order), effect=order.effect, secret=bool(order.plant)
             )
         else:
-            told_at = [found for node in path.walk if "words" in (found := said(node) or {})]
-            asked = [found["words"] for found in told_at if found.get("asks", True)]
+            asked = [(said(node) or {})["words"] for node in path.walk if asks(node)]
             launch = Launch(parts=tuple(asked), effect=order.effect, secret=bool(order.plant), alone=True)
         success = self._judged.success if self._judged is not None else None
         return verdict(launch, path.walk, path.summaries, success=success)

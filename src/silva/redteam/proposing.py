@@ -19,12 +19,10 @@ from silva.redteam.attackers import Brief, NotWritten, Proposal, Try
 from silva.redteam.attackers.table import GRAMMAR, attacker, writer
 from silva.redteam.attackers.writer import LONGEST_REPLY
 from silva.redteam.effect import Effect, Order
+from silva.redteam.verdict import said
 from silva.rollout.guided_nodes import takes_turn
 from silva.rollout.stages import Live
 from silva.tree import Message, Node, digest
-
-SAID = "attack"
-"""The attribute of a node that says what the attacker said there, or why it said nothing."""
 
 DRAWS = 3
 """How often an attacker is asked where it says again what was tried."""
@@ -90,12 +88,6 @@ class Proposing:
                 came = {"exposed": True, "acted": effect.touched(action), "reached": effect.reached(action)}
             found.append(msgspec.convert({**told, **came, "launched": True, "reply": reply(action)}, Try, strict=False))
         return found
-
-
-def said(node: Node) -> dict[str, Any] | None:
-    """What an attacker said at a node, or why it said nothing (`silent`)."""
-    told = node.attributes.get(SAID)
-    return told if isinstance(told, dict) else None
 
 
 def reply(action: Message | None) -> str:

@@ -21,6 +21,9 @@ ATTACK = "attack"
 """The attribute of a trajectory that says what was launched at it and what became of it."""
 
 
+DEFEND = "defend"
+"""The attribute of a trajectory that says what defended it."""
+
 PERTURB = "perturb"
 """The attribute of a trajectory that says how it was disturbed."""
 
@@ -64,7 +67,14 @@ def rates(trajectories: Iterable[Trajectory]) -> list[Rates]:
 
 def named(trajectory: Trajectory) -> str:
     """The attack on a trajectory as reports name it: `ATTACKER:SURFACE/FRAMING/GOAL`, the attacker where there is
-    one; `perturb/KIND` of one that was disturbed; "" of one that was let be."""
+    one; `perturb/KIND` of one that was disturbed; "" of one that was let be; ` with DEFENCE` behind it where it
+    was defended."""
+    guard = trajectory.attributes.get(DEFEND)
+    behind = f" with {'+'.join(guard.get('defences', ()))}" if isinstance(guard, dict) else ""
+    return f"{_attacked(trajectory)}{behind}".strip()
+
+
+def _attacked(trajectory: Trajectory) -> str:
     told = _told(trajectory)
     name = str(told.get("name", ""))
     if name:
@@ -119,11 +129,47 @@ def _first(attempts: Sequence[Trajectory]) -> int | None:
     return next((place for place, each in enumerate(attempts, 1) if _at(each, "reached")), None)
 
 
+class Cost(Record, frozen=True, kw_only=True):
+    """What a defence costs: `tasks` played with and without it and no attack; `without` and `with_it`, the shares of
+    them that were done; `lost`: the share done without it and not with it, `won` the other way round."""
+
+    defence: str
+    tasks: int
+    without: float
+    with_it: float
+    lost: float
+    won: float
+
+
+def costs(trajectories: Iterable[Trajectory]) -> list[Cost]:
+    """What each defence costs in tasks done, on the same tasks without an attack."""
+    done: defaultdict[str, dict[tuple[str, int], bool]] = defaultdict(dict)
+    for each in trajectories:
+        if not each.superseded and each.outcome.success is not None and not _attacked(each):
+            done[named(each).removeprefix("with ")][each.task_id, each.index] = each.outcome.success
+    found: list[Cost] = []
+    for name in sorted(set(done) - {""}):
+        pairs = [(done[""][place], held) for place, held in done[name].items() if place in done[""]]
+        if pairs:
+            count = len(pairs)
+            found.append(
+                Cost(
+                    defence=name,
+                    tasks=count,
+                    without=sum(without for without, _ in pairs) / count,
+                    with_it=sum(held for _, held in pairs) / count,
+                    lost=sum(without and not held for without, held in pairs) / count,
+                    won=sum(held and not without for without, held in pairs) / count,
+                )
+            )
+    return found
+
+
 def _rates(name: str, attempts: Sequence[Trajectory]) -> Rates:
     judged = [each for each in attempts if each.outcome.success is not None]
     exposed = [each for each in attempts if _at(each, "exposed")]
     why: defaultdict[str, int] = defaultdict(int)
-    attacked = bool(name) and not name.startswith(PERTURB)
+    attacked = bool(_told(attempts[0]).get("name"))
     for each in attempts:
         if attacked and not _told(each).get("launched"):
             why[str(_told(each).get("why", ""))] += 1

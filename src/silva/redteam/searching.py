@@ -24,7 +24,7 @@ from silva.redteam.attack import Attack
 from silva.redteam.attackers import Try
 from silva.redteam.attackers.table import attacker
 from silva.redteam.decisions import shoots_at
-from silva.redteam.proposing import SAID
+from silva.redteam.verdict import SAID
 from silva.rollout.branching.grow import grow
 from silva.rollout.branching.shoots import KEY, Growth, growth_of
 from silva.rollout.config import RUN_NAME, RolloutConfig
@@ -77,25 +77,26 @@ async def search(config: RolloutConfig, wanted: Search, *, playing: Play = play)
     """
     checked(config, wanted)
     name = wanted.name(config.run)
-    if attacker(wanted.attacker).branches:
-        left = await playing(
-            _stage(config, f"{name}.{BASE}", wanted, quiet=True), await _begun(config, f"{name}.{BASE}")
-        )
+    by = attacker(wanted.attacker)
+    if by.branches:
+        left = await _played(_stage(config, f"{name}.{BASE}", wanted, quiet=True), playing)
         if left:
             return left
     for number in range(1, wanted.rounds + 1):
         run = f"{name}.r{number}"
+        if _ended(await _known(config, run)):
+            continue
         tried, open_tasks = await asyncio.to_thread(_so_far, config, name, number)
         if number > 1 and not open_tasks:
             break
-        if attacker(wanted.attacker).branches:
+        if by.branches:
             left = await _branched(config, wanted, run, tried, number)
         else:
             round_config = _stage(config, run, wanted, tried=tried)
             if number > 1:
                 chosen = config.tasks.model_copy(update={"ids": tuple(open_tasks), "limit": None})
                 round_config = round_config.model_copy(update={"tasks": chosen})
-            left = await playing(round_config, await _begun(config, run))
+            left = await _played(round_config, playing)
         if left:
             return left
     return 0
@@ -165,9 +166,18 @@ def _stage(
     return RolloutConfig.model_validate({**values, "run": run, "stages": {"attack": options, **config.stages}})
 
 
-async def _begun(config: RolloutConfig, run: str) -> bool:
+async def _played(config: RolloutConfig, playing: Play) -> int:
+    known = await _known(config, config.run)
+    return 0 if _ended(known) else await playing(config, known is not None)
+
+
+async def _known(config: RolloutConfig, run: str) -> Run | None:
     async with Lake.open(config.lake) as lake:
-        return await asyncio.to_thread(lake.run, run) is not None
+        return await asyncio.to_thread(lake.run, run)
+
+
+def _ended(run: Run | None) -> bool:
+    return run is not None and run.status == "finished"
 
 
 def _so_far(config: RolloutConfig, name: str, number: int) -> tuple[dict[str, list[Try]], list[str]]:

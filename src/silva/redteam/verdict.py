@@ -11,11 +11,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from silva.redteam.effect import Effect, carries
 from silva.rollout.guided_nodes import REFUSED, not_taken, takes_turn
 from silva.rollout.summary import context, in_force
 from silva.tree import Author, Message, Node, Record, Tool
+
+SAID = "attack"
+"""The attribute of a node that says what the attacker said there, or why it said nothing."""
 
 
 class Launch(Record, frozen=True, kw_only=True):
@@ -66,7 +70,7 @@ def verdict(
     for place, node in enumerate(walk):
         if not takes_turn(node):
             tools = tools if node.tools is None else node.tools
-            launched = launched or any(told(part, node) for part in launch.parts)
+            launched = launched or asks(node)
             continue
         turn += 1
         if node.author is not Author.POLICY:
@@ -111,9 +115,16 @@ def shown(launch: Launch, messages: Sequence[Message], tools: Sequence[Tool]) ->
     )
 
 
-def told(part: str, node: Node) -> bool:
-    """Whether a node is the attacker's and says a part of an attack."""
-    return node.author is Author.ATTACKER and _holds(_texts((node.message,), node.tools or ()), part)
+def said(node: Node) -> dict[str, Any] | None:
+    """What an attacker said at a node, or why it said nothing (`silent`)."""
+    told = node.attributes.get(SAID)
+    return told if isinstance(told, dict) else None
+
+
+def asks(node: Node) -> bool:
+    """Whether an attacker said its wish at a node, and not only words that lead there."""
+    found = said(node) or {}
+    return "words" in found and bool(found.get("asks", True))
 
 
 def _texts(messages: Sequence[Message], tools: Sequence[Tool]) -> list[str]:

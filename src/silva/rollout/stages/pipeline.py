@@ -18,7 +18,7 @@ from silva.rollout.guided_return import WentBack
 from silva.rollout.live import Live, Refusal
 from silva.rollout.shown import Shown, Writer
 from silva.rollout.stages.stage import Stage
-from silva.tree import Boundary, Failure, Node
+from silva.tree import Author, Boundary, Failure, Node
 
 MOMENTS = (
     "before_turn",
@@ -80,7 +80,8 @@ class Pipeline:
                 raise Ended(_fault(stage, "took a message away: rewrite it"))
             for place, message in enumerate(shown.messages):
                 same = place < len(before.messages) and before.messages[place] == message
-                if not same or (place == 0 and shown.tools != before.tools):
+                attacked = place in writers and writers[place].author is Author.ATTACKER
+                if not attacked and (not same or (place == 0 and shown.tools != before.tools)):
                     writers[place] = Writer(stage.author, stage.name)
         return Shown(shown, observation, writers)
 
