@@ -143,4 +143,4 @@ class BranchEpisode(Episode):
             }
             if restored.divergence is not None:
                 facts["divergence"] = msgspec.to_builtins(restored.divergence)
-        return {KEY: facts, **super()._attributes()}
+        return {KEY: facts, **super()._attributes(outcome)}
