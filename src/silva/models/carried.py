@@ -1,13 +1,13 @@
 """What is said beyond what Silva reads: found when JSON is read, merged in again when the same API is written.
 
-    bytes ─▶ strict (every member has a field) ─────────────────────────▶ the records
-         └▶ by the same fields, and as unread members ─▶ side by side ─▶ the records, each with its `extra`
+    bytes ─▶ by the known fields and what was met beyond them before ─▶ the records, each with its `extra`
+         └▶ something new: by the fields, and as unread members, side by side ─▶ the same, and it is known from now on
     records ─▶ their JSON ─▶ merged (what is written wins) ─▶ bytes
 
-A record of the wire that may say more derives from `Open`. A body that holds nothing unknown is read once. Where the
-last one held something, the next is expected to: its members are looked through without being read (token ids and log
-probabilities are most of a reply), and only the unknown ones become values. An extra is a plain JSON object, nested as
-it was written; it is bounded by what is read at all (`sizes`), by `DEEPEST` levels and by `MOST` bytes for one member.
+A record of the wire that may say more derives from `Open`. A server says the same members beyond in every reply and
+every event of a stream, so a reader learns their names, up to `LEARNT`, and then reads once. An extra is a plain JSON
+object, nested as it was written; it is bounded by what is read at all (`sizes`), by `DEEPEST` levels and by `MOST`
+bytes for one member.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import functools
 import operator
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -28,6 +28,9 @@ DEEPEST = 100
 
 MOST = 1 << 20
 """Bytes that one object may say beyond what is read of it."""
+
+LEARNT = 64
+"""Names that one reader learns at most: strangers may say any."""
 
 T = TypeVar("T")
 
@@ -58,10 +61,12 @@ class Reader(Generic[T]):
     """
 
     def __init__(self, kind: Any, bounded: Callable[[Json, str], Json | None] | None = None) -> None:
-        self._strict = msgspec.json.Decoder(_twin(kind, True)).decode
-        self._lenient = msgspec.json.Decoder(_twin(kind, False)).decode
+        self._kind = kind
         self._bounded = bounded or within
-        self._more = False  # whether the last body said something beyond
+        self._lenient = msgspec.json.Decoder(_Twins(False).of(kind)).decode
+        self._learnt: dict[type, tuple[str, ...]] = {}
+        self._known = _Known(kind, self._learnt)
+        self._new = False  # whether the last body said what could not be learnt
 
     def __call__(self, data: bytes | msgspec.Raw) -> T:
         """The value.
@@ -70,17 +75,47 @@ class Reader(Generic[T]):
             msgspec.DecodeError: not JSON, or of the wrong shape.
             RecursionError: nested too deep.
         """
-        if not self._more:
+        if not self._new:
+            known = self._known
             try:
-                return self._strict(data)
+                value = known.decode(data)
             except msgspec.ValidationError:
                 pass
+            else:
+                if known.paths:
+                    self._taken_out(known.paths, value, "")
+                return value
         value = self._lenient(data)
-        self._more = self._walk(value, data, "")
+        before = len(self._learnt), sum(map(len, self._learnt.values()))
+        found = self._walk(value, data, "")
+        learnt = before != (len(self._learnt), sum(map(len, self._learnt.values())))
+        if learnt:
+            self._known = _Known(self._kind, self._learnt)
+        self._new = found and not learnt
         return value
 
+    def _taken_out(self, paths: _Paths, value: Any, place: str) -> None:
+        """Make the extra of every record of the members that were learnt."""
+        if isinstance(value, list):
+            for number, inner in enumerate(cast("list[Any]", value)):
+                self._taken_out(paths, inner, f"{place}[{number}]")
+            return
+        if (path := paths.get(type(value))) is None:
+            return
+        learnt, inside = path
+        more: Json = {}
+        for field, name in learnt:
+            if (said := getattr(value, field)) is not msgspec.UNSET:
+                more[name] = said
+                setattr(value, field, msgspec.UNSET)
+        if more:
+            value.extra = self._bounded(more, place)
+        for field, name in inside:
+            if (inner := getattr(value, field)) is not None:
+                self._taken_out(paths, inner, f"{place}.{name}")
+
     def _walk(self, value: Any, unread: bytes | msgspec.Raw, place: str) -> bool:
-        """Give every open record its extra; whether there was any."""
+        """Give every open record its extra, and learn its names; whether there was any."""
         found = False
         if isinstance(value, list):
             for number, (inner, beside) in enumerate(zip(cast("list[Any]", value), _items(unread), strict=False)):
@@ -91,10 +126,36 @@ class Reader(Generic[T]):
             if isinstance(value, Open) and not members.keys() <= names:
                 more = {name: _plain(item) for name, item in members.items() if name not in names}
                 value.extra, found = self._bounded(more, place), True
+                self._learn(type(value).__bases__[0], more)
             for field, name in inside:
                 if (beside := members.get(name)) is not None:
                     found |= self._walk(getattr(value, field), beside, f"{place}.{name}")
         return found
+
+    def _learn(self, kind: type, names: Iterable[str]) -> None:
+        known = self._learnt.get(kind, ())
+        new = tuple(name for name in names if name not in known and len(name) <= LEARNT and name != EXTRA)
+        if sum(map(len, self._learnt.values())) + len(new) <= LEARNT:
+            self._learnt[kind] = known + new
+
+
+class _Known:
+    """Reads a type and the members that were met beyond it before, and nothing else. `paths` lead to those members: by
+    class, their fields and names, and the fields and names of what holds such records."""
+
+    def __init__(self, kind: Any, learnt: Mapping[type, tuple[str, ...]]) -> None:
+        twins = _Twins(True, learnt)
+        self.decode = msgspec.json.Decoder(twins.of(kind)).decode
+        self.paths: _Paths = {}
+        for twin in twins.made.values():  # inner records are made before what holds them
+            names = learnt.get(twin.__bases__[0], ())
+            fields = msgspec.structs.fields(twin)
+            inside = tuple((each.name, each.encode_name) for each in fields if _any(self.paths.__contains__, each.type))
+            if names or inside:
+                self.paths[twin] = tuple((f"beyond_{at}", name) for at, name in enumerate(names)), inside
+
+
+_Paths = dict[type, tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]]
 
 
 def within(extra: Json, place: str) -> Json | None:
@@ -191,30 +252,49 @@ def _shape(kind: type[msgspec.Struct]) -> tuple[frozenset[str], tuple[tuple[str,
     """The names of a record's members on the wire, and of those that may hold open records field and name."""
     fields = msgspec.structs.fields(kind)
     names = frozenset(field.encode_name for field in fields if field.name != "extra")
-    return names, tuple((field.name, field.encode_name) for field in fields if _opens(field.type))
+    return names, tuple((field.name, field.encode_name) for field in fields if _any(_opens, field.type))
 
 
-def _records(kind: Any) -> bool:
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+def _any(holds: Callable[[type], bool], kind: Any) -> bool:
+    """Whether a type, or one inside it, is a record for which this holds."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and holds(kind):
         return True
-    return any(_records(inner) for inner in typing.get_args(kind))
+    return any(_any(holds, inner) for inner in typing.get_args(kind))
 
 
-def _opens(kind: Any) -> bool:
-    """Whether a value of this type may hold an open record."""
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        return issubclass(kind, Open) or any(_opens(field.type) for field in msgspec.structs.fields(kind))
-    return any(_opens(inner) for inner in typing.get_args(kind))
+def _opens(kind: type) -> bool:
+    """Whether a record is open or holds one that is."""
+    return issubclass(kind, Open) or any(_any(_opens, field.type) for field in msgspec.structs.fields(kind))
 
 
-@functools.cache
-def _twin(kind: Any, strict: bool) -> Any:
-    """The type with its open records in the place of which stand some that refuse unknown members (`strict`); nobody
-    but a reader sets `extra`."""
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+class _Twins:
+    """Types with other records in the place of theirs: `extra` is nobody's to set but a reader's. Strict ones refuse in
+    open records what is neither a field nor learnt, and hold what was learnt in fields of its own."""
+
+    def __init__(self, strict: bool, learnt: Mapping[type, tuple[str, ...]] | None = None) -> None:
+        self._strict = strict
+        self._learnt = learnt or {}
+        self.made: dict[type, type[msgspec.Struct]] = {}
+
+    def of(self, kind: Any) -> Any:
+        """The twin of a type."""
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            if kind not in self.made:
+                self.made[kind] = self._record(kind)
+            return self.made[kind]
+        arguments = typing.get_args(kind)
+        if not arguments or not any(_any(lambda _: True, argument) for argument in arguments):
+            return kind
+        origin: Any = typing.get_origin(kind)
+        inner = tuple(self.of(argument) for argument in arguments)
+        if origin in (types.UnionType, typing.Union):
+            return functools.reduce(operator.or_, inner)
+        return origin[inner]
+
+    def _record(self, kind: type[msgspec.Struct]) -> type[msgspec.Struct]:
         fields: list[Any] = []
         for field in msgspec.structs.fields(kind):
-            inner: Any = None if field.name == "extra" and issubclass(kind, Open) else _twin(field.type, strict)
+            inner: Any = None if field.name == "extra" and issubclass(kind, Open) else self.of(field.type)
             if field.default_factory is not msgspec.NODEFAULT:
                 settings = msgspec.field(default_factory=field.default_factory, name=field.encode_name)
             elif field.default is not msgspec.NODEFAULT:
@@ -222,19 +302,13 @@ def _twin(kind: Any, strict: bool) -> Any:
             else:
                 settings = msgspec.field(name=field.encode_name)
             fields.append((field.name, inner, settings))
+        for at, name in enumerate(self._learnt.get(kind, ())):
+            fields.append((f"beyond_{at}", Any, msgspec.field(default=msgspec.UNSET, name=name)))
         return msgspec.defstruct(
             kind.__name__,
             fields,
             bases=(kind,),
             kw_only=True,
             gc=False,
-            forbid_unknown_fields=strict and issubclass(kind, Open),
+            forbid_unknown_fields=self._strict and issubclass(kind, Open),
         )
-    arguments = typing.get_args(kind)
-    if not arguments or not any(map(_records, arguments)):
-        return kind
-    origin: Any = typing.get_origin(kind)
-    inner = tuple(_twin(argument, strict) for argument in arguments)
-    if origin in (types.UnionType, typing.Union):
-        return functools.reduce(operator.or_, inner)
-    return origin[inner]
