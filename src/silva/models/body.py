@@ -191,6 +191,8 @@ class _Writer:
         return isinstance(part, ImagePart) or (isinstance(part, OtherPart) and self._ours)
 
     def _content(self, parts: tuple[Part, ...]) -> str | list[Json]:
+        if len(parts) == 1 and isinstance(parts[0], TextPart) and not parts[0].extra:
+            return parts[0].text  # most messages are of one text
         texts = [part for part in parts if isinstance(part, TextPart)]
         says_more = self._ours and any(part.extra for part in texts)
         if not says_more and not any(map(self._in_list, parts)) and not (self._apart and len(texts) > 1):

@@ -160,6 +160,8 @@ _Paths = dict[type, tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ..
 
 def within(extra: Json, place: str) -> Json | None:
     """What can be kept of an extra: the members that can be written again. The others are named under `LEFT_OUT`."""
+    if all(value is None or type(value) in (bool, float) for value in extra.values()):
+        return extra
     found: Json = {}
     left: list[str] = []
     for name, value in extra.items():

@@ -124,6 +124,7 @@ class Assembly(Pieces):
         self._finish_reason: str | None = None
         self._beside: Json | None = None
         self._around: Json = {}
+        self._last: Json | None = None  # what the piece before said around its words
 
     @property
     def finished(self) -> bool:
@@ -192,8 +193,10 @@ class Assembly(Pieces):
 
     def _piece(self, around: Json | None, beside: Json | None, text: str, thinking: str) -> Delta | None:
         """What a chunk adds: its words, and what it says beyond them that was not said before."""
-        if around:
-            known = self._around
+        if around == self._last:
+            around = None
+        elif around:
+            known, self._last = self._around, around
             around = {name: value for name, value in around.items() if name not in known or known[name] != value}
             self._around = both(known, around) or known
         if beside:

@@ -212,6 +212,8 @@ class WireReply(Open):
     @property
     def around(self) -> Json | None:
         """What it says beyond its choices that nobody here reads."""
+        if self.extra is None and self.system_fingerprint is None and self.usage is None:
+            return None
         named = None if self.system_fingerprint is None else {"system_fingerprint": self.system_fingerprint}
         return joined(joined(self.extra, named), nested(usage=self.usage and self.usage.beside))
 
