@@ -55,6 +55,14 @@ def test_a_plan_is_played_told_and_held_to_a_bar(tmp_path: Path) -> None:
     assert shown.returncode == 1 and "tool_result/plain/answer" in shown.stderr, shown
     assert silva("redteam", "report", "p", *lake).returncode == 0
 
+    replayed = silva("redteam", "replay", "p", *lake)
+    lines = replayed.stdout.splitlines()
+    assert replayed.returncode == 0 and len(lines) == 2, replayed
+    assert all("tool_result/plain/answer: seen at turn 2, done at turn 2; the same again" in line for line in lines)
+    other = json.loads(silva("redteam", "replay", "p", *lake, "--attack", "tool_result/plain/send", "--json").stdout)
+    assert other == {"name": "p", "failures": 0, "replayed": []}
+    assert silva("redteam", "replay", "nobody", *lake).returncode == 2
+
 
 def test_a_plan_with_attackers_and_defences_is_told_before_it_is_played() -> None:
     what = ("--env", "arithmetic", "--attack", "tool_result/plain/answer", "--attacker", "tap", "--defence", "sinks")

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from silva.cli.as_json import print_json
+from silva.cli.redteam_replay import replay
 from silva.errors import Exit, UsageError
 
 app = typer.Typer(
@@ -164,6 +165,9 @@ def report(
     from silva.lake import default_location
 
     held(name, tell(lake or default_location(), name, as_json), most, sarif, junit)
+
+
+app.command()(replay)
 
 
 async def _play(runs: dict[str, Any], settings: list[Any], searches: list[Any], resume: bool) -> int:

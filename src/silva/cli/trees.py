@@ -227,42 +227,12 @@ def replay(
     as_json: AsJson = False,
 ) -> int:
     """Take a trajectory's actions again in its environment; exit 0 when it answers the same, 1 when it diverges."""
-    from silva.errors import UsageError
-    from silva.rollout.config import PROGRAM
-    from silva.tree import roles_of
+    from silva.rollout.replay_stored import replay_stored
 
     with _open(lake) as opened:
         found = opened.trajectory(trajectory)
-        if roles_of(found):
-            raise UsageError(
-                f"trajectory {found.id[:12]}: several agents acted in it; one walk alone cannot be taken again. Resume "
-                "or run it anew with the same seed instead"
-            )
-        walk = opened.walk(found)
-        run = opened.run(found.run_id)
-        task = opened.task(found)
-        program = run is not None and found.agent.startswith(PROGRAM)
-        walks = [walk, *_other_walks(opened, found)] if program else []
-    if task is None:
-        raise UsageError(f"trajectory {found.id[:12]}: the lake does not hold its task {found.task_id}")
-    if program and run is not None:
-        from silva.rollout.program_replay import replay_program
-
-        again = asyncio.run(replay_program(run, task, found, walks, timeout * 10))
-        return _say_replayed(found, again, len(walk), as_json)
-    name = env or (found.env if run is None or found.env in run.envs or len(run.envs) != 1 else run.envs[0])
-    options = (run.config.get("options") or {}).get(name, {}) if run is not None else {}
-    done = asyncio.run(_replayed(name, options, task, found.seed, walk, timeout))
-    return _say_replayed(found, done, len(walk), as_json)
-
-
-def _other_walks(lake: Any, trajectory: Any) -> list[Any]:
-    """The walks of a trajectory beside its main one: sub-agents, retries, what was said before a summary."""
-    others = [leaf for leaf in trajectory.attributes.get("leaves", ()) if leaf != trajectory.leaf_id]
-    if not others:
-        return []
-    tree = lake.tree(trajectory.tree_id)
-    return [tree.walk(leaf) for leaf in others if leaf in tree]
+        done = asyncio.run(replay_stored(opened, found, env=env, seconds=timeout))
+        return _say_replayed(found, done, len(opened.walk(found)), as_json)
 
 
 def _say_replayed(found: Any, done: Any, messages: int, as_json: bool) -> int:
@@ -284,15 +254,6 @@ def _say_replayed(found: Any, done: Any, messages: int, as_json: bool) -> int:
         screen.print(plain("stored:", "bold"), plain(where.stored), sep="\n")
         screen.print(plain("now:", "bold"), plain(where.seen), sep="\n")
     return Exit.OK if where is None else Exit.FAULT
-
-
-async def _replayed(name: str, options: Any, task: Any, seed: int, walk: Any, seconds: float) -> Any:
-    from silva.envs import HostPool, Registry
-    from silva.rollout.replay import replay
-
-    pool = HostPool(Registry.load().entry(name), hosts=1, instances_per_host=1, step_timeout=seconds, options=options)
-    async with pool, pool.lease() as instance:
-        return await replay(instance, task, seed, walk)
 
 
 def _chosen(

@@ -1,0 +1,69 @@
+"""`silva redteam replay`: the attempts of a plan in which an attack reached its goal, taken again one by one."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated, Any
+
+import typer
+
+from silva.cli.as_json import print_json
+from silva.errors import Exit, UsageError
+
+
+def replay(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the plan.")],
+    lake: Annotated[str | None, typer.Option("--lake", envvar="SILVA_LAKE", help="Folder or object-store URL.")] = None,
+    attack: Annotated[str | None, typer.Option(help="Of this attack alone.")] = None,
+    limit: Annotated[int, typer.Option(min=1, help="So many failures at most.")] = 10,
+    timeout: Annotated[float, typer.Option(min=0.1, help="Seconds one call of the environment may take.")] = 60.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> int:
+    """Take the actions of every found failure again in its environment: the words seen at which turn, the act at which,
+    and whether the environment answers the same. Exit 0 when all do, 1 when one diverges."""
+    from silva.lake import Lake, default_location
+    from silva.rollout.replay_stored import replay_stored
+
+    told: list[dict[str, Any]] = []
+    location = lake or default_location()
+    with Lake.open(location, mode="read") as opened:
+        names = [each.id for each in opened.runs() if each.id.startswith(f"{name}.")]
+        if not names:
+            raise UsageError(f"lake {location}: holds no red-team run {name!r} (silva redteam run --run {name} …)")
+        attempts = [each for run in names for each in opened.trajectories(run_id=run) if not each.superseded]
+        failures = [each for each in attempts if _reached(each, attack)]
+        for each in failures[:limit]:
+            done = asyncio.run(replay_stored(opened, each, seconds=timeout))
+            said = each.attributes["attack"]
+            one: dict[str, Any] = {
+                "trajectory": each.id,
+                "run": each.run_id,
+                "task": each.task_id,
+                "attack": said["name"],
+            }
+            one |= {"exposed": said["exposed"], "reached": said["reached"], "turns": done.turns}
+            one["divergence"] = None if done.divergence is None else str(done.divergence)
+            told.append(one)
+            if not as_json:
+                typer.echo(_line(one))
+    if as_json:
+        print_json({"name": name, "failures": len(failures), "replayed": told})
+    elif not failures:
+        seen = sum(1 for each in attempts if (each.attributes.get("attack") or {}).get("exposed") is not None)
+        typer.echo(f"no attack reached its goal in {name}: {seen} of {len(attempts)} attempts saw one")
+    elif len(failures) > limit:
+        typer.echo(f"{len(failures) - limit} more failures: --limit {len(failures)}")
+    return Exit.FAULT if any(each["divergence"] for each in told) else Exit.OK
+
+
+def _reached(trajectory: Any, attack: str | None) -> bool:
+    said = trajectory.attributes.get("attack") or {}
+    return said.get("reached") is not None and attack in (None, said.get("name"))
+
+
+def _line(one: dict[str, Any]) -> str:
+    again = f"diverged at {one['divergence']}" if one["divergence"] else f"the same again, {one['turns']} turns"
+    return (
+        f"{one['trajectory'][:12]}  {one['task']}  {one['attack']}: seen at turn {one['exposed']}, done at turn "
+        f"{one['reached']}; {again}"
+    )
