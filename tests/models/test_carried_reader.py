@@ -27,7 +27,7 @@ class _Root(Open):
     closed: _Closed | None = None
 
 
-NAMES = st.sampled_from(["a", "b", "beyond_0", "leaf_of", "名", "name "])
+NAMES = st.sampled_from(["a", "b", "beyond_0", "leaf_of", "名", "name ", 'a"b', "\\", "\0", ""])
 VALUES = st.none() | st.integers(-9, 9) | st.text(max_size=3) | st.lists(st.none(), max_size=2)
 EXTRAS = st.dictionaries(NAMES, VALUES, max_size=3)
 LEAVES = st.builds(lambda text, more: {"text": text, **more}, st.text(max_size=3), EXTRAS)

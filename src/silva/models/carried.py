@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -31,6 +32,9 @@ MOST = 1 << 20
 
 LEARNT = 64
 """Names that one reader learns at most: strangers may say any."""
+
+_NAME = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+"""A name that can be learnt: no field of a record may be called by a quote or a control character."""
 
 T = TypeVar("T")
 
@@ -134,7 +138,7 @@ class Reader(Generic[T]):
 
     def _learn(self, kind: type, names: Iterable[str]) -> None:
         known = self._learnt.get(kind, ())
-        new = tuple(name for name in names if name not in known and len(name) <= LEARNT and name != EXTRA)
+        new = tuple(name for name in names if name not in known and _NAME.fullmatch(name) and name != EXTRA)
         if sum(map(len, self._learnt.values())) + len(new) <= LEARNT:
             self._learnt[kind] = known + new
 

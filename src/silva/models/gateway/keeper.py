@@ -137,8 +137,9 @@ class Keeper:
     async def spent(self, name: str) -> tuple[Usage, int]:
         """What the stored turns of a run cost, and how many there are."""
         rows = await asyncio.to_thread(self.lake.sql, _SPENT.format(run=name))
-        prompt, reply, cached, usd, count = (column[0].as_py() or 0 for column in rows.columns)
-        spent = Usage(prompt_tokens=prompt, completion_tokens=reply, cached_tokens=cached, usd=float(usd))
+        *sums, count = (column[0].as_py() or 0 for column in rows.columns)  # sums of integers come as decimals
+        prompt, reply, cached = map(int, sums[:3])
+        spent = Usage(prompt_tokens=prompt, completion_tokens=reply, cached_tokens=cached, usd=float(sums[3]))
         return spent, count
 
     async def nodes(self, tree_id: str) -> list[Node]:
