@@ -118,7 +118,7 @@ class Growth:
                         self.ledger,
                         self._remembered,
                         lambda env: self._pools[env].lease(),
-                        lambda _env: self._agent,
+                        lambda _env, _role="": self._agent,
                     )
                     await scheduler.run()
             finally:
