@@ -14,6 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import msgspec
 
@@ -21,7 +22,7 @@ from silva.envs import HostPool, Registry
 from silva.errors import Exit, SilvaError, UnreachableError, UsageError
 from silva.lake import Lake
 from silva.models.model import Model
-from silva.rollout.agent import ToolAgent
+from silva.rollout.agent import Agent, ToolAgent
 from silva.rollout.config import RolloutConfig
 from silva.rollout.ledger import Ledger
 from silva.rollout.queue import FairQueue
@@ -106,6 +107,9 @@ class Growth:
             await asyncio.gather(*tasks, return_exceptions=True)
         return found
 
+    def _agent_for(self, _env: Any, role: str = "") -> Agent:
+        return self._agent
+
     async def _place(self, place: Slot, name: str) -> list[Trajectory]:
         async with self._rooms[place.env]:
             lane = await self._lanes.get()
@@ -118,7 +122,7 @@ class Growth:
                         self.ledger,
                         self._remembered,
                         lambda env: self._pools[env].lease(),
-                        lambda _env, _role="": self._agent,
+                        self._agent_for,
                     )
                     await scheduler.run()
             finally:
