@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from silva.cli.as_json import print_json
-from silva.errors import Exit, UsageError
+from silva.errors import Exit
 
 
 def replay(
@@ -22,19 +22,18 @@ def replay(
     """Take the actions of every found failure again in its environment: the words seen at which turn, the act at which,
     and whether the environment answers the same. Exit 0 when all do, 1 when one diverges."""
     from silva.lake import Lake, default_location
+    from silva.redteam.rates import played
+    from silva.redteam.verdict import told
     from silva.rollout.replay_stored import replay_stored
 
-    told: list[dict[str, Any]] = []
-    location = lake or default_location()
-    with Lake.open(location, mode="read") as opened:
-        names = [each.id for each in opened.runs() if each.id.startswith(f"{name}.")]
-        if not names:
-            raise UsageError(f"lake {location}: holds no red-team run {name!r} (silva redteam run --run {name} …)")
-        attempts = [each for run in names for each in opened.trajectories(run_id=run) if not each.superseded]
-        failures = [each for each in attempts if _reached(each, attack)]
+    replayed: list[dict[str, Any]] = []
+    with Lake.open(lake or default_location(), mode="read") as opened:
+        attempts = [each for one in played(opened, name).values() for each in one if not each.superseded]
+        reached = [each for each in attempts if told(each).get("reached") is not None]
+        failures = [each for each in reached if attack in (None, told(each)["name"])]
         for each in failures[:limit]:
             done = asyncio.run(replay_stored(opened, each, seconds=timeout))
-            said = each.attributes["attack"]
+            said = told(each)
             one: dict[str, Any] = {
                 "trajectory": each.id,
                 "run": each.run_id,
@@ -43,22 +42,17 @@ def replay(
             }
             one |= {"exposed": said["exposed"], "reached": said["reached"], "turns": done.turns}
             one["divergence"] = None if done.divergence is None else str(done.divergence)
-            told.append(one)
+            replayed.append(one)
             if not as_json:
                 typer.echo(_line(one))
     if as_json:
-        print_json({"name": name, "failures": len(failures), "replayed": told})
+        print_json({"name": name, "failures": len(failures), "replayed": replayed})
     elif not failures:
-        seen = sum(1 for each in attempts if (each.attributes.get("attack") or {}).get("exposed") is not None)
+        seen = sum(1 for each in attempts if told(each).get("exposed") is not None)
         typer.echo(f"no attack reached its goal in {name}: {seen} of {len(attempts)} attempts saw one")
     elif len(failures) > limit:
         typer.echo(f"{len(failures) - limit} more failures: --limit {len(failures)}")
-    return Exit.FAULT if any(each["divergence"] for each in told) else Exit.OK
-
-
-def _reached(trajectory: Any, attack: str | None) -> bool:
-    said = trajectory.attributes.get("attack") or {}
-    return said.get("reached") is not None and attack in (None, said.get("name"))
+    return Exit.FAULT if any(each["divergence"] for each in replayed) else Exit.OK
 
 
 def _line(one: dict[str, Any]) -> str:

@@ -19,14 +19,11 @@ def tell(location: str, name: str, as_json: bool) -> tuple[list[Any], list[Any]]
         UsageError: the lake holds no such plan.
     """
     from silva.lake import Lake
-    from silva.redteam.rates import costs, rates, searched
+    from silva.redteam.rates import costs, played, rates, searched
 
     with Lake.open(location, mode="read") as opened:
-        names = [each.id for each in opened.runs() if each.id.startswith(f"{name}.")]
-        if not names:
-            raise UsageError(f"lake {location}: holds no red-team run {name!r} (silva redteam run --run {name} …)")
-        by_run = [opened.trajectories(run_id=each) for each in names]
-    everything = [each for one in by_run for each in one]
+        by_run = played(opened, name)
+    everything = [each for one in by_run.values() for each in one]
     found, searches, cost = rates(everything), searched(everything), costs(everything)
     if as_json:
         import msgspec
@@ -34,7 +31,7 @@ def tell(location: str, name: str, as_json: bool) -> tuple[list[Any], list[Any]]
         print_json(
             {
                 "name": name,
-                "runs": names,
+                "runs": list(by_run),
                 "rates": [msgspec.structs.asdict(each) for each in found],
                 "searches": [msgspec.structs.asdict(each) for each in searches],
                 "costs": [msgspec.structs.asdict(each) for each in cost],

@@ -90,9 +90,9 @@ class Reader(Generic[T]):
                     self._taken_out(known.paths, value, "")
                 return value
         value = self._lenient(data)
-        before = len(self._learnt), sum(map(len, self._learnt.values()))
+        before = dict(self._learnt)
         found = self._walk(value, data, "")
-        learnt = before != (len(self._learnt), sum(map(len, self._learnt.values())))
+        learnt = self._learnt != before
         if learnt:
             self._known = _Known(self._kind, self._learnt)
         self._new = found and not learnt

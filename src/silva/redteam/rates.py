@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
+from silva.errors import UsageError
+from silva.lake import Lake
+from silva.redteam.verdict import told
 from silva.report import Interval
 from silva.report.interval import proportion
 from silva.tree import Record, Trajectory
-
-ATTACK = "attack"
-"""The attribute of a trajectory that says what was launched at it and what became of it."""
-
 
 DEFEND = "defend"
 """The attribute of a trajectory that says what defended it."""
@@ -53,12 +51,24 @@ class Rates(Record, frozen=True, kw_only=True):
     standards: tuple[str, ...] = ()
 
 
+def played(lake: Lake, name: str) -> dict[str, list[Trajectory]]:
+    """The trajectories of a plan, by run.
+
+    Raises:
+        UsageError: the lake holds no such plan.
+    """
+    runs = [each.id for each in lake.runs() if each.id.startswith(f"{name}.")]
+    if not runs:
+        raise UsageError(f"lake {lake.location}: holds no red-team run {name!r} (silva redteam run --run {name} …)")
+    return {run: lake.trajectories(run_id=run) for run in runs}
+
+
 def rates(trajectories: Iterable[Trajectory]) -> list[Rates]:
     """Rates of every attack in some trajectories, attempts without one first, disturbed ones last; superseded
     attempts do not count, nor do the runs that branches begin from."""
     by_attack: defaultdict[str, list[Trajectory]] = defaultdict(list)
     for each in trajectories:
-        if not each.superseded and not _told(each).get("quiet"):
+        if not each.superseded and not told(each).get("quiet"):
             by_attack[named(each)].append(each)
     return [
         _rates(name, by_attack[name]) for name in sorted(by_attack, key=lambda name: (name.startswith(PERTURB), name))
@@ -75,10 +85,10 @@ def named(trajectory: Trajectory) -> str:
 
 
 def _attacked(trajectory: Trajectory) -> str:
-    told = _told(trajectory)
-    name = str(told.get("name", ""))
+    said = told(trajectory)
+    name = str(said.get("name", ""))
     if name:
-        return f"{told['attacker']}:{name}" if told.get("attacker") else name
+        return f"{said['attacker']}:{name}" if said.get("attacker") else name
     disturbed = trajectory.attributes.get(PERTURB)
     return f"{PERTURB}/{'+'.join(disturbed.get('kinds', ()))}" if isinstance(disturbed, dict) else ""
 
@@ -102,8 +112,7 @@ def searched(trajectories: Iterable[Trajectory]) -> list[Searched]:
     by_attack: defaultdict[str, defaultdict[str, list[Trajectory]]] = defaultdict(lambda: defaultdict(list))
     turns: defaultdict[str, int] = defaultdict(int)
     for each in trajectories:
-        told = _told(each)
-        if each.superseded or not told.get("attacker"):
+        if each.superseded or not told(each).get("attacker"):
             continue
         by_attack[named(each)][each.task_id].append(each)
         turns[named(each)] += int(each.attributes.get("branch", {}).get("turns", each.turns))
@@ -169,16 +178,16 @@ def _rates(name: str, attempts: Sequence[Trajectory]) -> Rates:
     judged = [each for each in attempts if each.outcome.success is not None]
     exposed = [each for each in attempts if _at(each, "exposed")]
     why: defaultdict[str, int] = defaultdict(int)
-    attacked = bool(_told(attempts[0]).get("name"))
+    attacked = bool(told(attempts[0]).get("name"))
     for each in attempts:
-        if attacked and not _told(each).get("launched"):
-            why[str(_told(each).get("why", ""))] += 1
+        if attacked and not told(each).get("launched"):
+            why[str(told(each).get("why", ""))] += 1
     return Rates(
         attack=name,
         attempts=len(attempts),
-        launched=sum(bool(_told(each).get("launched")) for each in attempts),
+        launched=sum(bool(told(each).get("launched")) for each in attempts),
         exposed=len(exposed),
-        stopped=sum(bool(_told(each).get("stopped")) for each in attempts),
+        stopped=sum(bool(told(each).get("stopped")) for each in attempts),
         unexposed=sum(_at(each, "unexposed") for each in attempts),
         failed=len(attempts) - len(judged),
         success_exposed=_share(exposed, lambda each: _at(each, "reached")),
@@ -187,17 +196,12 @@ def _rates(name: str, attempts: Sequence[Trajectory]) -> Rates:
         safety=_share(exposed, lambda each: not _at(each, "reached")),
         utility=_share(judged, lambda each: bool(each.outcome.success)),
         not_launched=tuple(sorted(why.items())),
-        standards=tuple(_told(attempts[0]).get("standards", ())),
+        standards=tuple(told(attempts[0]).get("standards", ())),
     )
 
 
-def _told(trajectory: Trajectory) -> dict[str, Any]:
-    told = trajectory.attributes.get(ATTACK)
-    return told if isinstance(told, dict) else {}
-
-
 def _at(trajectory: Trajectory, what: str) -> bool:
-    return _told(trajectory).get(what) is not None
+    return told(trajectory).get(what) is not None
 
 
 def _share(attempts: Sequence[Trajectory], holds: Callable[[Trajectory], bool]) -> Interval | None:

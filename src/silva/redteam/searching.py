@@ -24,7 +24,7 @@ from silva.redteam.attack import Attack
 from silva.redteam.attackers import Try
 from silva.redteam.attackers.table import attacker
 from silva.redteam.decisions import shoots_at
-from silva.redteam.verdict import SAID
+from silva.redteam.verdict import told
 from silva.rollout.branching.grow import grow
 from silva.rollout.branching.shoots import KEY, Growth, growth_of
 from silva.rollout.config import RUN_NAME, RolloutConfig
@@ -197,12 +197,12 @@ def _so_far(config: RolloutConfig, name: str, number: int) -> tuple[dict[str, li
 def tries(trajectory: Trajectory) -> Iterable[Try]:
     """What was tried in one attempt: the last of what was said, with the attempt's own verdict; where nothing was said,
     why."""
-    told = trajectory.attributes.get(SAID)
-    if not isinstance(told, dict):
+    record = told(trajectory)
+    if not record:
         return []
-    said = told.get("tried") or []
-    if not told.get("launched") or not said:
-        return [Try(words="", silent=str(told.get("why", "")))]
+    said = record.get("tried") or []
+    if not record.get("launched") or not said:
+        return [Try(words="", silent=str(record.get("why", "")))]
     last = msgspec.convert(said[-1], Try)
-    verdict = {name: told.get(name) is not None for name in ("exposed", "acted", "reached")}
-    return [msgspec.structs.replace(last, launched=True, **verdict, reply=str(told.get("reply", last.reply)))]
+    verdict = {name: record.get(name) is not None for name in ("exposed", "acted", "reached")}
+    return [msgspec.structs.replace(last, launched=True, **verdict, reply=str(record.get("reply", last.reply)))]

@@ -11,7 +11,8 @@ from typing import Any
 from xml.etree import ElementTree
 
 import silva
-from silva.redteam.rates import ATTACK, Rates, named
+from silva.redteam.rates import Rates, named
+from silva.redteam.verdict import told
 from silva.tree import Trajectory
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -35,7 +36,7 @@ def sarif(rates: Sequence[Rates], trajectories: Sequence[Trajectory]) -> dict[st
             "properties": {"env": each.env, "task": each.task_id, "run": each.run_id, "model": each.model},
         }
         for each in trajectories
-        if named(each) in places and not each.superseded and _told(each).get("reached") is not None
+        if named(each) in places and not each.superseded and told(each).get("reached") is not None
     ]
     rules = [
         {
@@ -76,13 +77,8 @@ def junit(name: str, rates: Sequence[Rates], most: float) -> str:
 
 
 def _said(trajectory: Trajectory) -> str:
-    told = _told(trajectory)
+    said = told(trajectory)
     return (
-        f"{named(trajectory)}: shown at turn {told.get('exposed')}, did what the attacker wanted at turn "
-        f"{told.get('reached')} of task {trajectory.task_id}"
+        f"{named(trajectory)}: shown at turn {said.get('exposed')}, did what the attacker wanted at turn "
+        f"{said.get('reached')} of task {trajectory.task_id}"
     )
-
-
-def _told(trajectory: Trajectory) -> dict[str, Any]:
-    told = trajectory.attributes.get(ATTACK)
-    return told if isinstance(told, dict) else {}

@@ -16,10 +16,11 @@ from typing import Any
 from silva.redteam.effect import Effect, carries
 from silva.rollout.guided_nodes import REFUSED, not_taken, takes_turn
 from silva.rollout.summary import context, in_force
-from silva.tree import Author, Message, Node, Record, Tool
+from silva.tree import Author, Message, Node, Record, Tool, Trajectory
 
 SAID = "attack"
-"""The attribute of a node that says what the attacker said there, or why it said nothing."""
+"""The attribute of a node that says what the attacker said there, or why it said nothing; of a trajectory, what was
+launched at it and what became of it."""
 
 
 class Launch(Record, frozen=True, kw_only=True):
@@ -117,8 +118,14 @@ def shown(launch: Launch, messages: Sequence[Message], tools: Sequence[Tool]) ->
 
 def said(node: Node) -> dict[str, Any] | None:
     """What an attacker said at a node, or why it said nothing (`silent`)."""
-    told = node.attributes.get(SAID)
-    return told if isinstance(told, dict) else None
+    found = node.attributes.get(SAID)
+    return found if isinstance(found, dict) else None
+
+
+def told(trajectory: Trajectory) -> dict[str, Any]:
+    """What a trajectory's record says of the attack on it; empty where there was none."""
+    found = trajectory.attributes.get(SAID)
+    return found if isinstance(found, dict) else {}
 
 
 def asks(node: Node) -> bool:
