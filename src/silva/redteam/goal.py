@@ -69,22 +69,25 @@ def _tool(offer: Offer, kind: str | None) -> tuple[Tool, dict[str, Any]] | str:
         if chosen is None:
             return f"the environment has no tool {named}"
         given = offer.wanted.get("arguments")
-        return chosen, dict(given) if given is not None else _filled(chosen, offer.canary)
+        return chosen, dict(given) if given is not None else filled(chosen, offer.canary)
     risky = [tool for tool in offer.tools if (kinds := _kinds(tool)) and (kind is None or kind in kinds)]
     if kind is not None and not risky:
-        return f"no tool of the environment is one to {kind} with"
-    able = [tool for tool in risky or offer.tools if offer.canary in json.dumps(_filled(tool, offer.canary))]
+        return f"no tool of the environment is one to {_DOES.get(kind, kind)} with"
+    able = [tool for tool in risky or offer.tools if offer.canary in json.dumps(filled(tool, offer.canary))]
     if not able:
         return "no tool takes free text that could hold a canary: name one (goal.tool, goal.arguments)"
     chosen = offer.draw.choice(able)
-    return chosen, _filled(chosen, offer.canary)
+    return chosen, filled(chosen, offer.canary)
+
+
+_DOES = {"permission": "change rights"}
 
 
 def _kinds(tool: Tool) -> tuple[str, ...]:
     return risks_of(assistant("", call(tool.name, {})))
 
 
-def _filled(tool: Tool, canary: str) -> dict[str, Any]:
+def filled(tool: Tool, canary: str) -> dict[str, Any]:
     """Arguments for a tool by its schema: the required ones, and one that takes free text for the canary."""
     known: dict[str, Any] = tool.parameters.get("properties") or {}
     required = [name for name in tool.parameters.get("required") or () if name in known]

@@ -21,6 +21,9 @@ from silva.rollout.guided_nodes import REFUSED
 from silva.rollout.stages import Live, Refusal, Stage
 from silva.tree import Author, Node, digest
 
+NAME = "perturb"
+"""What the stage is called."""
+
 MARK = "perturbed"
 """The attribute of an observation that was disturbed; it holds the perturbation's name."""
 
@@ -37,7 +40,7 @@ class Perturbing(Stage):
         ValueError: the share cannot be, or none is named.
     """
 
-    name: ClassVar[str] = "perturb"
+    name: ClassVar[str] = NAME
     author: ClassVar[Author] = Author.ENVIRONMENT
 
     def __init__(self, kinds: Sequence[str] | str, share: float = 0.3) -> None:

@@ -16,7 +16,7 @@ from playwright.async_api import ElementHandle, Page
 from playwright.async_api import Error as PlaywrightError
 
 from silva.envs.gyms.browser.chromium import Tab
-from silva.envs.gyms.browser.reading import Reading
+from silva.envs.gyms.browser.reading import Reading, read
 from silva.tree import Json, Tool
 
 PATIENCE_MS = 20_000
@@ -204,6 +204,16 @@ async def settled(tab: Tab) -> None:
             await page.wait_for_load_state("load", timeout=PATIENCE_MS)
         except PlaywrightError:
             continue  # it went to another page meanwhile
+
+
+async def read_settled(tab: Tab) -> Reading:
+    """Read the page, once more where it went to another one meanwhile."""
+    for _ in range(4):
+        try:
+            return await read(tab.page)
+        except PlaywrightError:
+            await settled(tab)
+    return await read(tab.page)
 
 
 def _given(arguments: Json, name: str, kind: Callable[..., Any], default: Any = None) -> Any:

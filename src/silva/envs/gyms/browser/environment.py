@@ -12,9 +12,9 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from silva.envs.gyms.browser.actions import SCREENSHOT, TOOLS, Hands, Mistake, settled
+from silva.envs.gyms.browser.actions import SCREENSHOT, TOOLS, Hands, Mistake, read_settled, settled
 from silva.envs.gyms.browser.chromium import PARALLEL, Chromium, Settings, Tab
-from silva.envs.gyms.browser.reading import LISTENERS, Reading, read
+from silva.envs.gyms.browser.reading import LISTENERS, Reading
 from silva.envs.gyms.browser.script import Scene
 from silva.envs.gyms.browser.website import Proxy, Site
 from silva.envs.protocol import Capabilities, Evaluation, Observation
@@ -101,7 +101,7 @@ class BrowserEnvironment:
         self._hands = Hands(tab, frozenset(sites))
         self._ended, self._answer, self._memory = False, "", dict[str, Any]()
         await settled(tab)
-        self._reading = await read(tab.page)
+        self._reading = await read_settled(tab)
         return Observation(
             messages=(system(_RULES), user(f"{self._goal}\n\n{self._reading}")),
             tools=self._tools,
@@ -133,7 +133,7 @@ class BrowserEnvironment:
             if self._ended:
                 said.append("The episode is over.")
             elif last:
-                self._reading = await read(self._tab.page)
+                self._reading = await read_settled(self._tab)
                 said.append(str(self._reading))
             parts: list[TextPart | ImagePart] = [TextPart(text="\n".join(said) or "done")]
             if made.name == SCREENSHOT.name and SCREENSHOT in self._tools and not self._ended:
