@@ -27,7 +27,7 @@ from silva.models.failure import Failures
 from silva.models.plain import BrokenError, NotHttpError, Plain, Response
 from silva.models.retry import Retry
 from silva.models.sizes import MOST_STREAM, Readable, TooLargeError, whole
-from silva.models.stream import events, taken
+from silva.models.stream import events
 
 SESSION_HEADER = "X-Session-ID"
 """Names the trajectory a call belongs to: routers use it for affinity, the scripted server for its rules."""
@@ -185,9 +185,12 @@ class Caller:
                 async for found in events(response.content, stop_at, most):
                     if overheard is not None:
                         overheard(found)
-                    values, broken = taken(
-                        found, lambda event, to=heard: None if to.ended else self._absorbed(to, event)
-                    )
+                    values: list[Any] = []
+                    broken: ModelError | None = None
+                    try:
+                        self._absorbed(heard, found, values)
+                    except ModelError as failure:
+                        broken = failure
                     if values:
                         handed_on = True
                         yield values
@@ -213,11 +216,11 @@ class Caller:
                 raise error
             await self._pause(timing.attempts, error, deadline, started)
 
-    def _absorbed(self, heard: Any, event: bytes) -> Any:
-        """What an event adds, if anything.
+    def _absorbed(self, heard: Any, found: list[bytes], values: list[Any]) -> None:
+        """Take in events that came together, until one ends the stream; what they add goes to the values.
 
         Raises:
-            ModelError: it is not understood.
+            ModelError: the first of them that is not understood.
         """
         raise NotImplementedError
 

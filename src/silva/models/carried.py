@@ -17,7 +17,7 @@ import operator
 import re
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -61,15 +61,15 @@ class Reader(Generic[T]):
 
     Args:
         kind: the type; records in it that derive from `Open` keep what they have no field for, others let it go.
-        bounded: called with a place and the extra found there; it may raise, and gives what is kept of it.
+        bounded: called with a place and the extra found there; it may raise a ValueError, and gives what is kept of it.
     """
 
     def __init__(self, kind: Any, bounded: Callable[[Json, str], Json | None] | None = None) -> None:
         self._kind = kind
         self._bounded = bounded or within
-        self._lenient = msgspec.json.Decoder(_Twins(False).of(kind)).decode
+        self._lenient = msgspec.json.Decoder(_Twins().of(kind)).decode
         self._learnt: dict[type, tuple[str, ...]] = {}
-        self._known = _Known(kind, self._learnt)
+        self._known = self._decoder()
         self._new = False  # whether the last body said what could not be learnt
 
     def __call__(self, data: bytes | msgspec.Raw) -> T:
@@ -80,43 +80,22 @@ class Reader(Generic[T]):
             RecursionError: nested too deep.
         """
         if not self._new:
-            known = self._known
             try:
-                value = known.decode(data)
-            except msgspec.ValidationError:
+                return self._known(data)
+            except msgspec.ValidationError:  # or a ValueError of `bounded`: met again below, with its place
                 pass
-            else:
-                if known.paths:
-                    self._taken_out(known.paths, value, "")
-                return value
         value = self._lenient(data)
         before = dict(self._learnt)
         found = self._walk(value, data, "")
         learnt = self._learnt != before
         if learnt:
-            self._known = _Known(self._kind, self._learnt)
+            self._known = self._decoder()
         self._new = found and not learnt
         return value
 
-    def _taken_out(self, paths: _Paths, value: Any, place: str) -> None:
-        """Make the extra of every record of the members that were learnt."""
-        if isinstance(value, list):
-            for number, inner in enumerate(cast("list[Any]", value)):
-                self._taken_out(paths, inner, f"{place}[{number}]")
-            return
-        if (path := paths.get(type(value))) is None:
-            return
-        learnt, inside = path
-        more: Json = {}
-        for field, name in learnt:
-            if (said := getattr(value, field)) is not msgspec.UNSET:
-                more[name] = said
-                setattr(value, field, msgspec.UNSET)
-        if more:
-            value.extra = self._bounded(more, place)
-        for field, name in inside:
-            if (inner := getattr(value, field)) is not None:
-                self._taken_out(paths, inner, f"{place}.{name}")
+    def _decoder(self) -> Callable[[bytes | msgspec.Raw], T]:
+        """Reads the type and the members that were met beyond it before, and nothing else."""
+        return msgspec.json.Decoder(_Twins(self._learnt, self._bounded).of(self._kind)).decode
 
     def _walk(self, value: Any, unread: bytes | msgspec.Raw, place: str) -> bool:
         """Give every open record its extra, and learn its names; whether there was any."""
@@ -143,28 +122,15 @@ class Reader(Generic[T]):
             self._learnt[kind] = known + new
 
 
-class _Known:
-    """Reads a type and the members that were met beyond it before, and nothing else. `paths` lead to those members: by
-    class, their fields and names, and the fields and names of what holds such records."""
-
-    def __init__(self, kind: Any, learnt: Mapping[type, tuple[str, ...]]) -> None:
-        twins = _Twins(True, learnt)
-        self.decode = msgspec.json.Decoder(twins.of(kind)).decode
-        self.paths: _Paths = {}
-        for twin in twins.made.values():  # inner records are made before what holds them
-            names = learnt.get(twin.__bases__[0], ())
-            fields = msgspec.structs.fields(twin)
-            inside = tuple((each.name, each.encode_name) for each in fields if _any(self.paths.__contains__, each.type))
-            if names or inside:
-                self.paths[twin] = tuple((f"beyond_{at}", name) for at, name in enumerate(names)), inside
-
-
-_Paths = dict[type, tuple[tuple[tuple[str, str], ...], tuple[tuple[str, str], ...]]]
+_PLAIN = frozenset({type(None), bool, float})
 
 
 def within(extra: Json, place: str) -> Json | None:
     """What can be kept of an extra: the members that can be written again. The others are named under `LEFT_OUT`."""
-    if all(value is None or type(value) in (bool, float) for value in extra.values()):
+    for value in extra.values():
+        if type(value) not in _PLAIN and not (type(value) is str and len(value) < MOST >> 3):  # 6 bytes a character
+            break
+    else:
         return extra
     found: Json = {}
     left: list[str] = []
@@ -274,20 +240,24 @@ def _opens(kind: type) -> bool:
 
 
 class _Twins:
-    """Types with other records in the place of theirs: `extra` is nobody's to set but a reader's. Strict ones refuse in
-    open records what is neither a field nor learnt, and hold what was learnt in fields of its own."""
+    """Types with other records in the place of theirs: `extra` is nobody's to set but a reader's. Where it is told what
+    was `learnt`, open records refuse what is neither a field nor learnt; what was learnt is their extra, `bounded`."""
 
-    def __init__(self, strict: bool, learnt: Mapping[type, tuple[str, ...]] | None = None) -> None:
-        self._strict = strict
-        self._learnt = learnt or {}
-        self.made: dict[type, type[msgspec.Struct]] = {}
+    def __init__(
+        self,
+        learnt: Mapping[type, tuple[str, ...]] | None = None,
+        bounded: Callable[[Json, str], Json | None] | None = None,
+    ) -> None:
+        self._learnt = learnt
+        self._bounded = bounded or within
+        self._made: dict[type, type[msgspec.Struct]] = {}
 
     def of(self, kind: Any) -> Any:
         """The twin of a type."""
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-            if kind not in self.made:
-                self.made[kind] = self._record(kind)
-            return self.made[kind]
+            if kind not in self._made:
+                self._made[kind] = self._record(kind)
+            return self._made[kind]
         arguments = typing.get_args(kind)
         if not arguments or not any(_any(lambda _: True, argument) for argument in arguments):
             return kind
@@ -308,13 +278,40 @@ class _Twins:
             else:
                 settings = msgspec.field(name=field.encode_name)
             fields.append((field.name, inner, settings))
-        for at, name in enumerate(self._learnt.get(kind, ())):
-            fields.append((f"beyond_{at}", Any, msgspec.field(default=msgspec.UNSET, name=name)))
+        names = (self._learnt or {}).get(kind, ())
+        beyond = [f"beyond_{at}" for at in range(len(names))]
+        fields += [
+            (field, Any, msgspec.field(default=msgspec.UNSET, name=name))
+            for field, name in zip(beyond, names, strict=True)
+        ]
         return msgspec.defstruct(
             kind.__name__,
             fields,
             bases=(kind,),
+            namespace={"__post_init__": _taking(beyond, names, self._bounded)} if names else None,
             kw_only=True,
             gc=False,
-            forbid_unknown_fields=self._strict and issubclass(kind, Open),
+            forbid_unknown_fields=self._learnt is not None and issubclass(kind, Open),
         )
+
+
+def _taking(
+    fields: Sequence[str], names: Sequence[str], bounded: Callable[[Json, str], Json | None]
+) -> Callable[[Any], None]:
+    """What a decoder calls with each record it has read: what was said in these fields becomes the extra."""
+    said = operator.attrgetter("extra", *fields)
+    nothing = (None, *(msgspec.UNSET for _ in fields))
+
+    def taking(record: Any) -> None:
+        values = said(record)
+        if values == nothing:
+            return
+        more: Json = {}
+        for field, name, value in zip(fields, names, values[1:], strict=True):
+            if value is not msgspec.UNSET:
+                more[name] = value
+                setattr(record, field, msgspec.UNSET)
+        if more:
+            record.extra = bounded(more, "")
+
+    return taking

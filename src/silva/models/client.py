@@ -13,7 +13,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from types import TracebackType
-from typing import Unpack
+from typing import Any, Unpack
 
 import aiohttp
 import msgspec
@@ -185,13 +185,17 @@ class Client(Caller):
                 "the reply is cut off" if cut else "the reply is not JSON", data, transient=cut
             ) from fault
 
-    def _absorbed(self, heard: Pieces, event: bytes) -> Delta | None:
+    def _absorbed(self, heard: Pieces, found: list[bytes], values: list[Any]) -> None:
         try:
-            return heard.absorb(event)
+            for event in found:
+                if (value := heard.absorb(event)) is not None:
+                    values.append(value)
+                if heard.ended:
+                    break
         except Reported as fault:
             raise self.failures.reported(fault.value) from fault
         except (*UNREADABLE, WireError) as fault:
-            raise self.failures.garbage("a piece of the stream is not understood", event) from fault
+            raise self.failures.garbage("a piece of the stream is not understood", heard.last_event) from fault
 
     def _finished(self, assembly: Pieces, timing: Timing) -> Completion:
         try:

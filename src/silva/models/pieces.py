@@ -9,6 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TypeVar
 
+import msgspec
+
 from silva.models.carried import Reader
 from silva.models.endpoint import Endpoint
 from silva.models.forgiving import forgiven
@@ -28,9 +30,11 @@ class Pieces(ABC):
 
     def _taken(self, read: Reader[Value], data: bytes) -> Value:
         """What the data says; the names of what had to be set aside for it are kept."""
-        value, aside = forgiven(read, data)
-        if aside:
-            self._aside += [name for name in aside if name not in self._aside]
+        try:
+            return read(data)
+        except msgspec.DecodeError:
+            value, aside = forgiven(read, data)
+        self._aside += [name for name in aside if name not in self._aside]
         return value
 
     @property

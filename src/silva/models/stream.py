@@ -7,15 +7,14 @@ a whole reply ─▶ absorbed as the only piece ─▶ Completion
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any
 
 from silva.models.calls import Calls
 from silva.models.carried import grown, nested
 from silva.models.carried import joined as both
 from silva.models.endpoint import Endpoint
-from silva.models.errors import ModelError
 from silva.models.model import Completion, Delta
 from silva.models.pieces import Pieces
 from silva.models.sizes import MOST_EVENT, MOST_STREAM, Readable, TooLargeError
@@ -23,8 +22,6 @@ from silva.models.wire import SET_ASIDE, Reported, WireError, WireReply, WireUsa
 from silva.tree import Json, Message, OtherPart, Part, TextPart, ThinkingPart, Tokens
 
 DONE = b"[DONE]"
-
-Value = TypeVar("Value")
 
 _logprob = attrgetter("logprob")
 
@@ -72,26 +69,12 @@ async def events(content: Readable, stop_at: float, most: float = MOST_STREAM) -
             raise TooLargeError("an event of the stream", MOST_EVENT)
 
 
-def taken(found: list[bytes], read: Callable[[bytes], Value | None]) -> tuple[list[Value], ModelError | None]:
-    """What events that came together add, and what is wrong with the first that `read` cannot read."""
-    values: list[Value] = []
-    for event in found:
-        try:
-            value = read(event)
-        except ModelError as error:
-            return values, error
-        if value is not None:
-            values.append(value)
-    return values, None
-
-
 def joined(pieces: list[Delta]) -> Iterator[Delta]:
     """Thoughts, and words after them, as one piece each time; a piece that is more than these by itself. To hand on one
     costs as much as to hand on many, so that who is behind catches up."""
     run: list[Delta] = []
     for piece in pieces:
-        alike = type(piece) is type(run[-1]) is Delta and not piece.extra if run else True
-        if run and not (alike and not (piece.thinking and run[-1].text)):
+        if run and (piece.extra or (piece.thinking and run[-1].text) or not type(piece) is type(run[-1]) is Delta):
             yield _one(run)
             run = []
         run.append(piece)
@@ -124,7 +107,7 @@ class Assembly(Pieces):
         self._finish_reason: str | None = None
         self._beside: Json | None = None
         self._around: Json = {}
-        self._last: Json | None = None  # what the piece before said around its words
+        self._said: tuple[Any, ...] = (None, None, None)  # what the piece before said beyond what is read of it
 
     @property
     def finished(self) -> bool:
@@ -137,11 +120,13 @@ class Assembly(Pieces):
         if event == DONE:
             self.ended = True
             return None
-        return self._absorbed(self._read(event))
+        return self._absorbed(self._taken(read_reply, event))
 
     def whole(self, body: bytes) -> None:
         """See `Pieces`."""
-        reply = self._read(body)
+        reply = self._taken(read_reply, body)
+        if reply.error is not None:
+            raise Reported(reply.error)
         if not reply.choices:
             raise WireError("the reply has no choices")
         choice = reply.choices[0]
@@ -153,26 +138,28 @@ class Assembly(Pieces):
         choice.index, choice.delta = 0, None
         self._absorbed(reply)
 
-    def _read(self, data: bytes) -> WireReply:
-        reply = self._taken(read_reply, data)
-        if reply.error is not None:
-            raise Reported(reply.error)
-        return reply
-
     def _absorbed(self, chunk: WireReply) -> Delta | None:
+        if chunk.error is not None:
+            raise Reported(chunk.error)
         self._model = chunk.model or self._model
-        self._usage = chunk.usage or self._usage
-        self._prompt_ids = chunk.prompt_token_ids or self._prompt_ids
-        self._version = chunk.policy_version or self._version
-        around = chunk.around
+        if chunk.usage is not None:
+            self._usage = chunk.usage
+        if chunk.prompt_token_ids:
+            self._prompt_ids = chunk.prompt_token_ids
+        if chunk.policy_version:
+            self._version = chunk.policy_version
         choice = chunk.choices[0] if chunk.choices else None
         if choice is None or choice.index:
-            return self._piece(around, None, "", "")
-        self._finish_reason = choice.finish_reason or self._finish_reason
-        self._ids.extend(choice.token_ids or ())
-        if choice.logprobs is not None:
-            self._logprobs.extend(map(_logprob, choice.logprobs.content or ()))
-        around = both(around, nested(choices=choice.extra))
+            return self._piece(chunk.around, None, "", "")
+        if choice.finish_reason:
+            self._finish_reason = choice.finish_reason
+        if choice.token_ids:
+            self._ids += choice.token_ids
+        if choice.logprobs is not None and choice.logprobs.content:
+            self._logprobs.extend(map(_logprob, choice.logprobs.content))
+        around, said = None, (chunk.extra, chunk.system_fingerprint, choice.extra)
+        if said != self._said or chunk.usage is not None:  # most say the same as the one before
+            around, self._said = both(chunk.around, nested(choices=choice.extra)), said
         delta = choice.delta
         if delta is None:
             return self._piece(around, None, "", "")
@@ -193,12 +180,11 @@ class Assembly(Pieces):
 
     def _piece(self, around: Json | None, beside: Json | None, text: str, thinking: str) -> Delta | None:
         """What a chunk adds: its words, and what it says beyond them that was not said before."""
-        if around == self._last:
-            around = None
-        elif around:
-            known, self._last = self._around, around
+        if around:
+            known = self._around
             around = {name: value for name, value in around.items() if name not in known or known[name] != value}
             self._around = both(known, around) or known
+        extra: Json | None = None
         if beside:
             own = {name: value for name, value in beside.items() if name != "content"}
             self._beside = grown(self._beside, own) if own else self._beside
@@ -206,7 +192,8 @@ class Assembly(Pieces):
             self._text.append(text)
         if thinking:
             self._thinking.append(thinking)
-        extra = both(around, nested(choices=nested(delta=beside))) if around or beside else None
+        if around or beside:
+            extra = both(around, nested(choices=nested(delta=beside)))
         return Delta(text=text, thinking=thinking, extra=extra, dialect="chat") if text or thinking or extra else None
 
     def finish(self, seconds: float, attempts: int, waited: float) -> Completion:

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from itertools import chain
-from typing import TypeVar, Unpack
+from typing import Any, TypeVar, Unpack
 
 from yarl import URL
 
@@ -154,11 +154,13 @@ class GatheringBackend(Caller):
                 yield Piece(ids=tuple(chain.from_iterable(piece.ids for piece in pieces)))
         yield self._understood(lambda _: gathered.sampled(draw, timing), b"")
 
-    def _absorbed(self, heard: _Heard, event: bytes) -> Piece | None:
-        if event == DONE:
-            heard.ended = True
-            return None
-        return self._understood(heard.gathered.take, event)
+    def _absorbed(self, heard: _Heard, found: list[bytes], values: list[Any]) -> None:
+        for event in found:
+            if event == DONE:
+                heard.ended = True
+                return
+            if (piece := self._understood(heard.gathered.take, event)) is not None:
+                values.append(piece)
 
     def _understood(self, read: Callable[[bytes], Value], data: bytes) -> Value:
         """What `read` makes of bytes.

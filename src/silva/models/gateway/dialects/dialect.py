@@ -39,7 +39,7 @@ class Asked(Record, frozen=True, kw_only=True):
     native: tuple[tuple[str, str], ...] = ()
 
 
-class Malformed(Exception):
+class Malformed(ValueError):
     """A body that is not what the dialect asks for. `field` is its place (`messages[3].content`), "" for the whole."""
 
     def __init__(self, message: str, field: str = "") -> None:
