@@ -21,6 +21,10 @@ from silva.envs.gyms.arithmetic import Arithmetic
 class Breaks(Arithmetic):
     """Fails at the second action of every episode."""
 
+    @classmethod
+    def tasks(cls, split="test"):
+        return super().tasks("chain")
+
     async def reset(self, task, seed):
         self.taken = 0
         return await super().reset(task, seed)
