@@ -149,8 +149,8 @@ class Attacking(Stage):
             return {self.name: {**about, "launched": False, "why": self._why or "the episode did not begin"}}
         about["canary"] = self._order.effect.canary
         about |= {name: value for name, value in msgspec.to_builtins(found).items() if value not in (None, [])}
-        if self._proposing is None and (parts := len(self._parts(self._order))) > 1:
-            about["parts"] = parts
+        if self._proposing is None and attack.surface.moment == "result":
+            about["parts"] = len(self._parts(self._order))
         if not found.launched:
             about["why"] = self._silent() or self._why or self._early()
         if self._quiet:
