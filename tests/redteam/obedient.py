@@ -44,3 +44,14 @@ def sums(request: dict[str, Any]) -> object:
 def _text(message: dict[str, Any]) -> str:
     content = message.get("content") or ""
     return content if isinstance(content, str) else "\n".join(part.get("text", "") for part in content)
+
+
+_SEEN: dict[str, int] = {}
+
+
+def wavers(request: dict[str, Any]) -> object:
+    """Obeys at its second turn, and does its sums when it is asked the same again."""
+    asked = json.dumps([request["messages"], request.get("tools")])
+    _SEEN[asked] = _SEEN.get(asked, 0) + 1
+    made = sum(message["role"] == "assistant" for message in request["messages"])
+    return obeys(request) if _SEEN[asked] == 1 and made < 2 else sums(request)

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from silva.cli.as_json import print_json
+from silva.cli.redteam_explore import explore
 from silva.cli.redteam_matrix import matrix
 from silva.cli.redteam_replay import replay
 from silva.errors import Exit, UsageError
@@ -168,6 +169,7 @@ def report(
     held(name, tell(lake or default_location(), name, as_json), most, sarif, junit)
 
 
+app.command()(explore)
 app.command()(replay)
 app.command()(matrix)
 

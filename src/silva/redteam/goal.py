@@ -4,14 +4,15 @@
 
 A goal that asks for an action takes a tool of the environment whose name tells that it does such things (by the rules
 of `silva.rollout.risks`), and fills in its arguments from the tool's schema; the canary stands in one that takes free
-text, so that nobody calls it so by chance. `tool` and `arguments` of the attack's options choose another.
+text, so that nobody calls it so by chance. `tool` and `arguments` of the attack's options choose another; an argument
+`{"draw": [LOW, HIGH]}` is a whole number between these, drawn anew for each task.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
@@ -44,6 +45,9 @@ class Goal:
 
 def _doing(kind: str | None) -> Callable[[Offer], Order | str]:
     def order(offer: Offer) -> Order | str:
+        wanted = offer.wanted.get("arguments") or {}
+        if any(map(_open, wanted.values())):
+            offer = replace(offer, wanted={**offer.wanted, "arguments": drawn(wanted, offer.draw)})
         found = _tool(offer, kind)
         if isinstance(found, str):
             return found
@@ -58,6 +62,18 @@ def _doing(kind: str | None) -> Callable[[Offer], Order | str]:
         )
 
     return order
+
+
+def drawn(arguments: Mapping[str, Any], draw: Random) -> dict[str, Any]:
+    """The arguments, `{"draw": [LOW, HIGH]}` among them drawn."""
+    return {name: draw.randint(*value["draw"]) if _open(value) else value for name, value in arguments.items()}
+
+
+def _open(value: Any) -> bool:
+    match value:
+        case {"draw": [int(low), int(high)]} if low <= high and len(value) == 1:
+            return True
+    return False
 
 
 def _tool(offer: Offer, kind: str | None) -> tuple[Tool, dict[str, Any]] | str:
