@@ -25,10 +25,10 @@ TEST_ENVS ?= bfcl reasoning-gym tau2-telecom agentdojo scienceworld textworld ba
     inspect verifiers openenv inspect/inspect_evals/agent_threat_bench_memory_poison verifiers/textarena,game=Hangman-v0
 SLOW ?=
 WEEKLY ?=
-# Processes that the tests are spread over, file by file, in the order that tests/conftest.py gives.
-WORKERS ?= 2
-# Much of the slow tests is waiting.
-SLOW_WORKERS ?= $(shell echo $$(($(WORKERS) + 1)))
+# Cores. The tests are spread over more processes, file by file, in the order that tests/conftest.py gives: much of them is waiting.
+CORES ?= 2
+WORKERS ?= $(shell echo $$(($(CORES) + 2)))
+SLOW_WORKERS ?= $(shell echo $$(($(CORES) + 1)))
 PYTEST := $(BIN)/python -m pytest --dist loadfile --no-loadscope-reorder
 # Seconds by test file, of the junit files of the last runs.
 SUMS := import collections, glob, xml.etree.ElementTree as xml; c = collections.Counter(); \
@@ -76,11 +76,11 @@ demo: $(MODEL) ## A small language model learns a real environment here, is meas
 	@echo "The report: demo/flywheel/report.html. The data: $(BIN)/silva trees list --lake demo/flywheel/lake"
 
 environments: $(if $(SLOW),$(ALL),$(CORE)) ## Install the environments that the slow tests use
-	printf '%s\n' $(TEST_ENVS) | xargs -n 1 -P $$((2 * $(WORKERS))) $(BIN)/silva envs install
+	printf '%s\n' $(TEST_ENVS) | xargs -n 1 -P $$((2 * $(CORES))) $(BIN)/silva envs install
 
 test: $(if $(SLOW),$(ALL) environments,$(DEV)) ## Run the tests; SLOW=1 adds the slow ones, WEEKLY=1 the rare
 	rm -f .pytest_cache/*.xml
-	$(PYTEST) -n $(WORKERS) --junitxml .pytest_cache/quick.xml
+	$(if $(WEEKLY),SILVA_HYPOTHESIS=search) $(PYTEST) -n $(WORKERS) --junitxml .pytest_cache/quick.xml
 	$(if $(SLOW),OMP_NUM_THREADS=1 $(PYTEST) -m "slow$(if $(WEEKLY),, and not weekly)" \
 	    -n $(SLOW_WORKERS) --junitxml .pytest_cache/slow.xml --durations 30 --durations-min 10 \
 	    $$(grep -rlF mark.slow tests --include='test_*.py'))

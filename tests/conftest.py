@@ -1,4 +1,7 @@
-"""What all tests share: the order of their files, and the word by which they meet Ray's clusters.
+"""What all tests share: the order of their files, how properties are tried, and the word by which they meet Ray's clusters.
+
+A property is tried on the same examples each time, so that a change is told from a lucky draw, and against no clock;
+`SILVA_HYPOTHESIS=search` draws others each time (`make test WEEKLY=1` does).
 
 Ray reads its token's mode when it is first imported (other libraries import it by the way) and the token once in a
 process, so both stand before any test module is loaded.
@@ -11,6 +14,11 @@ import secrets
 from collections import Counter
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile("steady", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("search", settings.get_profile("steady"), derandomize=False)
+settings.load_profile(os.environ.get("SILVA_HYPOTHESIS", "steady"))
 
 os.environ["RAY_AUTH_MODE"] = "token"
 os.environ["RAY_AUTH_TOKEN"] = secrets.token_hex(32)

@@ -38,6 +38,8 @@ BEGIN_TASKS = 64
 BEGIN = {"batch": 8, "rate": 3e-3, "epochs": 10}
 PLAYED = 144
 """Tasks that the policy plays, each once."""
+WORDS = 24
+"""Tasks of the second kind whose words the tokenizer hears."""
 STEPS = 80
 FIT = {"batch": 8, "rate": 1e-3}
 CONTEXT = 2048
@@ -51,7 +53,7 @@ def run(seed: Seed) -> list[Row]:
     started = time.monotonic()
     experiment, number = seed.experiment, seed.number
     begin, left = experiment.first(BEGIN_TASKS), experiment.learn[:PLAYED]
-    experiment.play("heard", begin, policy="expert")
+    experiment.play("heard", [*begin, *left[:WORDS]], policy="expert")
     student = tiny(experiment.folder / "policy", experiment.conversations("heard"), number, CONTEXT)
     experiment.play("begin", begin, policy="expert", renderer=student.base)
     taught = experiment.fit("taught", student, rows(experiment, "begin", masking=True).copied(Copies()), SFT, **BEGIN)

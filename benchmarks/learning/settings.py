@@ -101,6 +101,13 @@ SETTINGS = {
         tags=("GoToObjS6-v1", "GoToLocalS6N2-v0", "GoToLocalS6N3-v0", "GoToRedBallNoDists-v0"),
         first=("GoToObjS4-v0", "GoToLocalS5N2-v0"),
     ),
+    "babyai-acts": Setting(
+        env="babyai",
+        play={"agent": "react", "pool": 24, "sampling": {"max_tokens": 24}, "budget": {"turns": 14}},
+        held_out=96,
+        tags=("OpenRedDoor-v0", "PickupLoc-v0", "PickupDist-v0"),
+        first=("GoToObjS4-v0", "GoToLocalS5N2-v0"),
+    ),
     **{
         f"reasoning-gym/{generator}": Setting(
             env="reasoning-gym",

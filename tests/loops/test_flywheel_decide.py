@@ -9,6 +9,7 @@ import pytest
 from policy_folders import adapter as adapter_folder
 from policy_folders import base as base_weights_folder
 
+from silva.errors import UsageError
 from silva.lake import Lake
 from silva.loops.flywheel.config import FlywheelConfig
 from silva.loops.flywheel.kind import FLYWHEEL
@@ -16,9 +17,12 @@ from silva.loops.kernel.ledger import Entry
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Stage
 from silva.loops.line.config import LineConfig
-from silva.loops.line.head import registry
+from silva.loops.line.head import part_file, registry, task_file
+from silva.loops.line.play import learnt
 from silva.loops.line.stages import decide
-from silva.tree import Json, Outcome, Status, Trajectory
+from silva.train.data import dataset as data
+from silva.tree import Json, Outcome, Status, Task, Trajectory
+from silva.tree.formats.tasks import write_tasks
 
 BASE, TRAINED = "flywheel-0", "flywheel-1"
 
@@ -78,6 +82,25 @@ def test_a_candidate_is_promoted_only_where_the_whole_interval_of_its_gain_lies_
     assert head(loop) == (TRAINED if promoted else BASE)
     events = len(registry(loop).line("flywheel").events)
     assert decided(loop, "judge") == said and len(registry(loop).line("flywheel").events) == events
+
+
+def test_a_round_learns_from_the_tasks_of_its_tags(tmp_path: Path) -> None:
+    loop = loop_with(tmp_path, "dev", {})
+    note(loop, "survey", {"run": "flywheel.survey"})
+    tasks = [
+        Task(id=f"t/{n}", env="arithmetic", instruction=str(n), split="train", tags=("odd",) if n % 2 else ())
+        for n in range(4)
+    ]
+    known = task_file(loop, "flywheel.survey")
+    known.parent.mkdir(parents=True, exist_ok=True)
+    known.write_text("".join(write_tasks(tasks)), encoding="utf-8")
+    entries = tuple(
+        data.Entry(lake="l", run_id="r", env=task.env, task_id=task.id, trajectory_id=task.id) for task in tasks[1:]
+    )
+    data.write_dataset(part_file(loop, "train"), data.DataSet(part="train", entries=entries))
+    assert learnt(loop, ()) == ["t/1", "t/2", "t/3"] and learnt(loop, ("odd", "other")) == ["t/1", "t/3"]
+    with pytest.raises(UsageError, match=r"rounds.tags even: none of the 3 tasks of train"):
+        learnt(loop, ("even",))
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from silva.errors import SilvaError, StoreError
 from silva.lake.column import Table
 from silva.lake.columns import NODES, TABLES
 from silva.lake.durable import refusals, settle
+from silva.lake.lancedb_module import lancedb
 from silva.lake.matching import matching
 from silva.lake.piecewise import readable
 from silva.lake.place import Folder, Place
@@ -58,12 +59,11 @@ class Tables:
         self._opened: dict[str, Any] = {}
         self._mutex = threading.RLock()
         self.left_out: dict[tuple[str, str], str] = {}
-        import lancedb  # half a second to import: only a lake that is opened pays it
-
+        database = lancedb()  # half a second to import: only a lake that is opened pays it
         with self.refusals("open"):
             files = int(caches_mb * (1 << 20)) // 9
-            self._kept = lancedb.Session(index_cache_size_bytes=8 * files, metadata_cache_size_bytes=files)
-            self._database = lancedb.connect(place.tables, storage_options=place.options or None, session=self._kept)
+            self._kept = database.Session(index_cache_size_bytes=8 * files, metadata_cache_size_bytes=files)
+            self._database = database.connect(place.tables, storage_options=place.options or None, session=self._kept)
 
     @contextmanager
     def refusals(self, what: str) -> Iterator[None]:

@@ -106,11 +106,13 @@ class SelectConfig(Section):
 
 
 class RoundConfig(Section):
-    """One round. `source` says who plays: the expert (its attempts of the survey are taken) or the head; `tasks` bounds
-    how many tasks of `train` the head plays, a new choice every round, `group` attempts each. Training lasts `steps`
-    updates, or `epochs` over what was selected; `batch` counts groups a step."""
+    """One round. `source` says who plays: the expert (its attempts of the survey are taken) or the head. Of the tasks of
+    `train` those with one of `tags` count (any where none is named); `tasks` bounds how many of them the head plays, a
+    new choice every round, `group` attempts each. Training lasts `steps` updates, or `epochs` over what was selected;
+    `batch` counts groups a step."""
 
     source: Literal["expert", "policy"] = "policy"
+    tags: tuple[str, ...] = ()
     tasks: int | None = Field(default=None, ge=1)
     group: int = Field(default=8, ge=1)
     temperature: float = Field(default=1.0, gt=0)

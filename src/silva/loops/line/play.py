@@ -25,7 +25,7 @@ from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.progress import teller
 from silva.loops.kernel.stage import Stage
 from silva.loops.line.config import LineConfig
-from silva.loops.line.head import task_file
+from silva.loops.line.head import part_file, task_file
 from silva.loops.line.lost import give_back, lost
 from silva.report.summary import summarise
 from silva.rollout import RolloutConfig, RunResult, run_rollout
@@ -33,6 +33,7 @@ from silva.rollout.guided import Guidance
 from silva.rollout.ledger import Ledger
 from silva.rollout.run import Hooks, host_pool
 from silva.rollout.scheduler import Scheduler
+from silva.train.data.dataset import read_dataset
 from silva.tree import Boundary, Json, Task, Trajectory, digest
 from silva.tree.formats.tasks import read_tasks, write_tasks
 
@@ -169,6 +170,21 @@ def tasks_named(loop: Loop[LineConfig], ids: Sequence[str]) -> list[Task]:
     text = task_file(loop, run).read_text(encoding="utf-8")
     known = {task.id: task for task in read_tasks(text, Path(run).name)}
     return [known[each] for each in ids]
+
+
+def learnt(loop: Loop[LineConfig], tags: Sequence[str]) -> list[str]:
+    """The ids of the tasks of `train` with one of these tags, all where none is named.
+
+    Raises:
+        UsageError: none has one.
+    """
+    ids = [entry.task_id for entry in read_dataset(part_file(loop, "train")).entries]
+    if not tags:
+        return ids
+    found = [task.id for task in tasks_named(loop, ids) if set(tags) & set(task.tags)]
+    if not found:
+        raise UsageError(f"rounds.tags {', '.join(tags)}: none of the {len(ids)} tasks of train has one of them")
+    return found
 
 
 def drawn(ids: Sequence[str], count: int | None, seed: int) -> list[str]:

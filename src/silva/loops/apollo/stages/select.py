@@ -12,11 +12,9 @@ from silva.loops.apollo.config import ApolloConfig
 from silva.loops.apollo.rows_of import source_run
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Nothing, Stage
-from silva.loops.line.head import part_file
-from silva.loops.line.play import drawn
+from silva.loops.line.play import drawn, learnt
 from silva.loops.line.selected import FILE, content, tell
 from silva.loops.line.weights import context
-from silva.train.data.dataset import read_dataset
 from silva.train.row_file import write_rows
 from silva.train.rows import Copies, Rows, read_rows
 from silva.train.sample_file import write_samples
@@ -37,7 +35,7 @@ def run(loop: Loop[ApolloConfig], stage: Stage) -> Json:
     config = loop.config
     settings = config.rounds[stage.round - 1]
     name = source_run(loop, stage)
-    train = {entry.task_id for entry in read_dataset(part_file(loop, "train")).entries}
+    train = set(learnt(loop, settings.tags))
     least = settings.select.least_reward
     with Lake.open(loop.lake, mode="read") as lake:
         attempts = [each for each in lake.trajectories(run_id=name) if each.task_id in train]

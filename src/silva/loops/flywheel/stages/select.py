@@ -12,12 +12,10 @@ from silva.lake import Lake
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Nothing, Stage
 from silva.loops.line.config import LineConfig
-from silva.loops.line.head import part_file
-from silva.loops.line.play import drawn
+from silva.loops.line.play import drawn, learnt
 from silva.loops.line.selected import FILE, content, tell
 from silva.loops.line.weights import context, with_logprobs
 from silva.train.algorithms.advantages import alike
-from silva.train.data.dataset import read_dataset
 from silva.train.lake_samples import collect
 from silva.train.sample import Sample
 from silva.train.sample_file import write_samples
@@ -39,7 +37,7 @@ def run(loop: Loop[LineConfig], stage: Stage) -> Json:
     expert = settings.source == "expert"
     source = loop.given("survey" if expert else f"round-{stage.round}.rollout")
     compares = settings.algorithm.name != "sft"
-    taken = _of_run(loop, str(source["run"]), expert)
+    taken = _of_run(loop, str(source["run"]), set(learnt(loop, settings.tags)), expert)
     limit = context(loop)
     fitted = fit(taken, limit, "truncate")
     tell(stage, fitted, limit)
@@ -87,9 +85,8 @@ def run(loop: Loop[LineConfig], stage: Stage) -> Json:
     }
 
 
-def _of_run(loop: Loop[LineConfig], run: str, expert: bool) -> list[Sample]:
-    """The samples of a run's tasks of `train`. The expert's have no log-probabilities, and need none."""
-    train = {entry.task_id for entry in read_dataset(part_file(loop, "train")).entries}
+def _of_run(loop: Loop[LineConfig], run: str, train: set[str], expert: bool) -> list[Sample]:
+    """The samples of a run's tasks that are learnt from. The expert's have no log-probabilities, and need none."""
     lake = Lake.open(loop.lake, mode="read")
     attempts = [each for each in lake.trajectories(run_id=run) if each.task_id in train]
     return list(collect(lake, attempts, Reading(logprobs="optional" if expert else "required")).samples)

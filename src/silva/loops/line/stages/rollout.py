@@ -7,11 +7,10 @@ from collections.abc import Callable
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Stage
 from silva.loops.line.config import LineConfig
-from silva.loops.line.head import head_of, part_file
-from silva.loops.line.play import drawn, play, tasks_named, told
+from silva.loops.line.head import head_of
+from silva.loops.line.play import drawn, learnt, play, tasks_named, told
 from silva.loops.line.weights import playing
 from silva.rollout.guided import Guidance
-from silva.train.data.dataset import read_dataset
 from silva.tree import Json
 
 
@@ -35,8 +34,7 @@ def run(
     """
     settings = loop.config.rounds[stage.round - 1]
     version = head_of(loop, stage)
-    entries = read_dataset(part_file(loop, "train")).entries
-    ids = drawn([entry.task_id for entry in entries], settings.tasks, stage.seed)
+    ids = drawn(learnt(loop, settings.tags), settings.tasks, stage.seed)
     name = loop.run_name(stage)
     more = {
         "model": playing(loop, version),
