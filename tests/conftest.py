@@ -1,4 +1,4 @@
-"""What all tests share: the order of their files, how properties are tried, and the word by which they meet Ray's clusters.
+"""What all tests share: their files' order, how properties are tried, and the word by which they meet Ray's clusters.
 
 A property is tried on the same examples each time, so that a change is told from a lucky draw, and against no clock;
 `SILVA_HYPOTHESIS=search` draws others each time (`make test WEEKLY=1` does).

@@ -1,8 +1,8 @@
 """LanceDB, imported in two thirds of the time.
 
-LanceDB imports the client of a REST service (`lance_namespace_urllib3_client`), which builds some 300 pydantic models and
-370 checked functions that no lake ever calls: more than half of what opening a lake costs a command. While LanceDB is imported
-pydantic is asked to build what is declared when it is first used; nothing else about it changes.
+LanceDB imports the client of a REST service (`lance_namespace_urllib3_client`), which builds some 300 pydantic models
+and 370 checked functions that no lake ever calls: more than half of what opening a lake costs a command. While LanceDB
+is imported pydantic is asked to build what is declared when it is first used; nothing else about it changes.
 """
 
 from __future__ import annotations

@@ -106,9 +106,9 @@ class SelectConfig(Section):
 
 
 class RoundConfig(Section):
-    """One round. `source` says who plays: the expert (its attempts of the survey are taken) or the head. Of the tasks of
-    `train` those with one of `tags` count (any where none is named); `tasks` bounds how many of them the head plays, a
-    new choice every round, `group` attempts each. Training lasts `steps` updates, or `epochs` over what was selected;
+    """One round. `source` says who plays: the expert (its attempts of the survey are taken) or the head. Of the tasks
+    of `train` those with one of `tags` count (any where none is named); `tasks` bounds how many of them the head plays,
+    a new choice every round, `group` attempts each. Training lasts `steps` updates, or `epochs` over what was selected;
     `batch` counts groups a step."""
 
     source: Literal["expert", "policy"] = "policy"
