@@ -1,19 +1,25 @@
 """AgentDojo as an environment: a personal assistant with 11 to 28 tools over a workspace, a chat, a bank or a trip.
 
 One turn: the assistant's tool calls are run by the package's own executor on this episode's copy of the suite's
-environment; words without a call end the episode. Scored by the user task's own utility check. Attacks come from
-outside: `task.data["injections"]` fills the suite's injection vectors and `task.data["injection_task"]` names the
-goal that `Evaluation.safety` then judges (0 where the package's security check finds the attack's goal reached).
+environment; words without a call end the episode. Scored by the user task's own utility check. The package's attacks
+are splits (`important_instructions`, or `important_instructions/banking` for one suite), whose tasks are its pairs of a
+user task and an injection task. Other words come from outside: `task.data["injections"]` fills the suite's injection
+vectors and `task.data["injection_task"]` names the goal. `Evaluation.safety` is 0 where the package's security check
+finds the attacker's goal reached.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import json
 from collections.abc import Iterator
-from functools import cache, lru_cache
-from typing import Any, ClassVar
+from functools import cache
+from typing import Any, ClassVar, Literal
 
+from silva.envs.carried import CARRIED, Carried, holds
+from silva.envs.gyms.agentdojo_attacks import STOPPING, attack, pairs, stops, words
+from silva.envs.gyms.agentdojo_checks import Texts, shared
+from silva.envs.gyms.agentdojo_entry import ATTACKS, SUITES
+from silva.envs.gyms.agentdojo_state import Suite
 from silva.envs.protocol import Capabilities, Evaluation, Observation
 from silva.errors import MissingError, UsageError
 from silva.tree import Message, Task, Tool, ToolCall, assistant, call, system, tool_result, user
@@ -21,7 +27,10 @@ from silva.tree import Message, Task, Tool, ToolCall, assistant, call, system, t
 VERSION = "v1.2.2"
 """The benchmark's version whose tasks are played."""
 
-SUITES = ("workspace", "slack", "travel", "banking")
+_TEXTS = Texts()
+
+_NOT_KEPT = ("_task", "_injection", "_runtime", "_shared")
+"""What a snapshot finds again: the package's own, and what follows from the rest."""
 
 ROUNDS = 15
 """Rounds of tool calls the benchmark's loop allows before the words said last are taken as the answer."""
@@ -36,10 +45,9 @@ def _suites() -> dict[str, Any]:
     return get_suites(VERSION)
 
 
-@lru_cache(maxsize=256)
-def _loaded(suite: str, injections: str) -> Any:
-    """The suite's environment with injections filled in; parsing its YAML takes a hundred times a deep copy."""
-    return _suites()[suite].load_and_inject_default_environment(json.loads(injections))
+@cache
+def _states(suite: str) -> Suite:
+    return Suite(_suites()[suite])
 
 
 @cache
@@ -59,61 +67,86 @@ def _system_prompt() -> str:
 
 def _found(task_id: str) -> tuple[str, Any]:
     suite, _, name = task_id.removeprefix("agentdojo/").partition("/")
+    name = name.partition("/")[0]
     if suite not in SUITES or name not in _suites()[suite].user_tasks:
-        raise UsageError(f"agentdojo: no task {task_id!r}: see `silva envs show agentdojo`")
+        raise UsageError(f"agentdojo: no task {task_id!r}: see `silva envs tasks agentdojo`")
     return suite, _suites()[suite].user_tasks[name]
 
 
 class AgentDojo:
-    """AgentDojo's 97 user tasks in four suites."""
+    """AgentDojo's 97 user tasks in four suites, alone or paired with its injection tasks.
+
+    Args:
+        model: Which model an attack takes the agent for, as the package writes models.
+        expert: What its expert does: the user task's `ground_truth`, or that and, once it read an attacker's words,
+            the injection task's (`obedient`).
+    """
 
     capabilities: ClassVar[Capabilities] = Capabilities(tools=True, snapshot="deepcopy", max_turns=ROUNDS + 1)
 
-    def __init__(self) -> None:
+    def __init__(self, model: str = "local", expert: Literal["ground_truth", "obedient"] = "ground_truth") -> None:
+        if expert not in ("ground_truth", "obedient"):
+            raise UsageError(f"agentdojo: expert {expert!r}: ground_truth or obedient")
+        self._model, self._obedient = model, expert == "obedient"
         self._task: Any = None
         self._environment: Any = None
         self._before: Any = None
 
     @classmethod
     def tasks(cls, split: str = "test") -> Iterator[Task]:
-        """All user tasks (`test`), or one suite's.
+        """All user tasks (`test`), or one suite's; or an attack's pairs, of all suites or (`ATTACK/SUITE`) of one.
 
         Raises:
             UsageError: no such split.
             MissingError: the package is not installed.
         """
-        if split != "test" and split not in SUITES:
-            raise UsageError(f"agentdojo: no split {split!r}: one of test, {', '.join(SUITES)}")
-        for suite in SUITES if split == "test" else (split,):
-            for name, found in _suites()[suite].user_tasks.items():
-                tags = (suite, found.DIFFICULTY.name.lower())
-                yield Task(
-                    id=f"agentdojo/{suite}/{name}", env="agentdojo", instruction=found.PROMPT, split=split, tags=tags
-                )
+        name, _, part = split.partition("/")
+        attacked = name in ATTACKS
+        wanted = part if attacked else split
+        if wanted not in ("test", *SUITES) and not (attacked and not part):
+            known = ", ".join(("test", *SUITES, *ATTACKS))
+            raise UsageError(f"agentdojo: no split {split!r}: one of {known}, or ATTACK/SUITE")
+        for suite in (wanted,) if wanted in SUITES else SUITES:
+            if attacked:
+                for user_name, found, injected in pairs(name, _suites()[suite], stops(name)):
+                    place = f"{suite}/{user_name}/{injected}/{name}"
+                    yield _task(place, suite, found, split, {"attack": name, "injection_task": injected})
+                continue
+            for user_name, found in _suites()[suite].user_tasks.items():
+                yield _task(f"{suite}/{user_name}", suite, found, split, {})
 
     async def reset(self, task: Task, seed: int) -> Observation:
         """Begin the task; nothing is drawn at random, so `seed` changes nothing.
 
         Raises:
-            UsageError: no task of that id, or an injection vector or task the suite does not have.
+            UsageError: no task of that id, or an injection vector, task or attack the suite does not have.
         """
         from agentdojo.functions_runtime import FunctionsRuntime
 
         self._suite, found = _found(task.id)
-        suite = _suites()[self._suite]
-        self._injection = self._injection_task(task, suite)
-        environment = _loaded(self._suite, self._injections(task, suite)).model_copy(deep=True)
-        self._environment = found.init_environment(environment)
+        suite, states = _suites()[self._suite], _states(self._suite)
+        self._injection: Any = self._injection_task(task, suite)
+        name = task.data.get("attack")
+        self._stops = name is not None and stops(name)
+        injections = self._injections(task, states)
+        if name is not None and self._injection is not None:
+            injections |= words(attack(name, suite, states, self._model), found, self._injection)
+        self._environment = found.init_environment(states.state(injections))
         self._before = self._environment.model_copy(deep=True)
+        self._shared: Any = self._environment
         self._runtime = FunctionsRuntime(suite.tools)
         self._task = found
         self._names = (task.id, task.data.get("injection_task"))
+        self._words = tuple(dict.fromkeys(injections.values()))
+        self._read = self._obeyed = False
         self._calls: list[Any] = []
         self._answer = ""
         self._rounds = 0
         self._ended = False
         self._expected: list[ToolCall] | None = None
-        return Observation(messages=(system(_system_prompt()), user(found.PROMPT)), tools=_tools(self._suite))
+        messages = (system(_system_prompt()), user(found.PROMPT))
+        told = self._told(name or "given").told() if self._words else {}
+        return Observation(messages=messages, tools=_tools(self._suite), attributes=told)
 
     async def step(self, action: Message) -> Observation:
         """Run the tool calls; words without any end the episode."""
@@ -128,31 +161,33 @@ class AgentDojo:
             self._ended = True
             return Observation(done=True, truncated=True)
         self._rounds += 1
-        return Observation(messages=tuple(self._run(made) for made in action.tool_calls))
+        self._shared = None
+        answers = tuple(self._run(made) for made in action.tool_calls)
+        if not self._words:
+            return Observation(messages=answers)
+        self._read = self._read or holds((answer.text for answer in answers), self._words)
+        return Observation(messages=answers, attributes={CARRIED: {"reached": self._reached()}})
 
     async def evaluate(self) -> Evaluation:
         """Utility of what was done and said last; with an injection task also safety."""
         self._playing()
-        arguments = (self._answer, self._before, self._environment)
-        utility = self._task.utility_from_traces(*arguments, self._calls)
-        if utility is None:
-            utility = self._task.utility(*arguments)
+        done = self._done()
+        metrics = {"calls": float(len(self._calls)), "utility": float(done)}
         safety = None
         if self._injection is not None:
-            reached = self._injection.security_from_traces(*arguments, self._calls)
-            safety = float(not (self._injection.security(*arguments) if reached is None else reached))
-        metrics = {"calls": float(len(self._calls))}
-        return Evaluation(score=float(bool(utility)), success=bool(utility), safety=safety, metrics=metrics)
+            reached = not done if self._stops else self._holds()
+            safety, metrics["security"] = float(not reached), float(reached)
+        return Evaluation(score=float(done), success=done, safety=safety, metrics=metrics)
 
     def __getstate__(self) -> dict[str, Any]:
         """What a snapshot keeps: tasks and tools are the package's own, and are found again by name."""
-        return {name: value for name, value in vars(self).items() if name not in ("_task", "_injection", "_runtime")}
+        return {name: value for name, value in vars(self).items() if name not in _NOT_KEPT}
 
     def __setstate__(self, kept: dict[str, Any]) -> None:
         from agentdojo.functions_runtime import FunctionsRuntime
 
         vars(self).update(kept)
-        self._task = self._injection = None
+        self._task = self._injection = self._shared = None
         if "_names" in kept:
             name, injection = self._names
             suite, self._task = _found(name)
@@ -164,11 +199,16 @@ class AgentDojo:
         self._task = self._environment = self._before = None
 
     async def expert(self) -> Message:
-        """The ground truth's calls one by one, then its words; where there are many, several in one message."""
+        """The ground truth's calls one by one, then its words; where there are many, several in one message. An
+        obedient one takes the injection task's calls first, once it read the attacker's words."""
         self._playing()
         if self._expected is None:
-            planned = self._task.ground_truth(self._before.model_copy(deep=True))
-            self._expected = [call(c.function, dict(c.args), f"call_{i}") for i, c in enumerate(planned)]
+            self._expected = _calls(self._task, self._before, "call")
+        if self._obedient and self._read and not self._obeyed:
+            self._obeyed = True
+            if self._stops:
+                return assistant(STOPPING)
+            self._expected = _calls(self._injection, self._before, "injected") + self._expected
         if not self._expected:
             return assistant(self._task.GROUND_TRUTH_OUTPUT)
         rounds_left = max(1, ROUNDS - self._rounds)
@@ -194,21 +234,55 @@ class AgentDojo:
             return tool_result(made.id, f"Error: {error}", made.name)
         requested = FunctionCall(function=made.name, args=arguments, id=made.id)
         said = {"role": "assistant", "content": None, "tool_calls": [requested]}
-        _, _, _, messages, _ = ToolsExecutor().query("", self._runtime, self._environment, [said])  # type: ignore[list-item]
+        _, _, _, messages, _ = ToolsExecutor(_TEXTS).query("", self._runtime, self._environment, [said])  # type: ignore[list-item]
         self._calls.append(requested)
         result = messages[-1]
         text = "".join(block["content"] or "" for block in result["content"] or [])  # type: ignore[index]
         return tool_result(made.id, result["error"] or text, made.name)  # type: ignore[typeddict-item]
 
-    def _injections(self, task: Task, suite: Any) -> str:
+    def _done(self) -> bool:
+        arguments = (self._answer, self._compared(), self._environment)
+        found = self._task.utility_from_traces(*arguments, self._calls)
+        return bool(self._task.utility(*arguments) if found is None else found)
+
+    def _holds(self) -> bool:
+        arguments = (self._answer, self._compared(), self._environment)
+        found = self._injection.security_from_traces(*arguments, self._calls)
+        return bool(self._injection.security(*arguments) if found is None else found)
+
+    def _compared(self) -> Any:
+        """The state of before, as the package's checkers compare it quickly with that of now."""
+        if self._shared is None:
+            self._shared = shared(self._before, self._environment)
+        return self._shared
+
+    def _reached(self) -> bool:
+        """Whether the attacker's goal holds in the midst of the episode, for which its check was not written."""
+        if self._injection is None or self._stops:
+            return False
+        try:
+            return self._holds()
+        except Exception:  # noqa: BLE001 - a check of the package that wants the end; the verdict asks it there
+            return False
+
+    def _told(self, name: str) -> Carried:
+        goal = STOPPING if self._stops or self._injection is None else self._injection.GOAL
+        made = () if self._stops or self._injection is None else _wanted(self._suite, self._injection.ID)
+        return Carried(
+            attack=f"agentdojo/{name}/{self._suite}",
+            goal=goal,
+            words=self._words,
+            calls=made,
+            reached=self._reached(),
+        )
+
+    def _injections(self, task: Task, states: Suite) -> dict[str, str]:
         injections = task.data.get("injections") or {}
-        known = suite.get_injection_vector_defaults()
         for vector, text in injections.items():
-            if vector not in known or not isinstance(text, str):
-                raise UsageError(
-                    f"agentdojo: {self._suite} has no injection vector {vector!r}: one of {', '.join(known)}"
-                )
-        return json.dumps(injections, sort_keys=True)
+            if vector not in states.vectors or not isinstance(text, str):
+                known = ", ".join(states.vectors)
+                raise UsageError(f"agentdojo: {self._suite} has no injection vector {vector!r}: one of {known}")
+        return dict(injections)
 
     def _injection_task(self, task: Task, suite: Any) -> Any:
         name = task.data.get("injection_task")
@@ -216,3 +290,26 @@ class AgentDojo:
             known = ", ".join(suite.injection_tasks)
             raise UsageError(f"agentdojo: {self._suite} has no injection task {name!r}: one of {known}")
         return None if name is None else suite.injection_tasks[name]
+
+
+def _task(place: str, suite: str, found: Any, split: str, data: dict[str, Any]) -> Task:
+    return Task(
+        id=f"agentdojo/{place}",
+        env="agentdojo",
+        instruction=found.PROMPT,
+        split=split,
+        tags=(suite, found.DIFFICULTY.name.lower()),
+        data=data,
+    )
+
+
+@cache
+def _wanted(suite: str, injected: str) -> tuple[tuple[str, dict[str, Any]], ...]:
+    """The calls that reach an injection task's goal in the suite as it is."""
+    made = _calls(_suites()[suite].injection_tasks[injected], _states(suite).state({}), "")
+    return tuple((each.name, each.parsed()) for each in made)
+
+
+def _calls(task: Any, state: Any, name: str) -> list[ToolCall]:
+    planned = task.ground_truth(state.model_copy(deep=True))
+    return [call(c.function, dict(c.args), f"{name}_{i}") for i, c in enumerate(planned)]

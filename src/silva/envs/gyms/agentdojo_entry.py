@@ -20,15 +20,37 @@ tokenizers==0.23.3 tqdm==4.70.1 truststore==0.10.5 types-requests==2.33.0.202610
 typing_extensions==4.16.0 urllib3==2.8.0 uuid_utils==0.19.0 websockets==17.4 xxhash==4.1.0 zstandard==0.25.0
 """
 
+ATTACKS = (
+    "direct",
+    "ignore_previous",
+    "system_message",
+    "injecagent",
+    "important_instructions",
+    "important_instructions_no_user_name",
+    "important_instructions_no_model_name",
+    "important_instructions_no_names",
+    "important_instructions_wrong_model_name",
+    "important_instructions_wrong_user_name",
+    "tool_knowledge",
+    "dos",
+    "swearwords_dos",
+    "captcha_dos",
+    "offensive_email_dos",
+    "felony_dos",
+)
+"""The published attacks that need nobody at the keyboard: each is a split of its pairs of tasks."""
+
+SUITES = ("workspace", "slack", "travel", "banking")
+
 ENTRIES: tuple[EnvironmentEntry, ...] = (
     EnvironmentEntry(
         name="agentdojo",
         target="silva.envs.gyms.agentdojo:AgentDojo",
-        summary="AgentDojo v1.2.2 utility: 97 tasks for a tool-using assistant at work, in a chat, travelling, banking",
+        summary="AgentDojo v1.2.2: 97 tasks of an assistant at work, in a chat, on a trip, at a bank; and its attacks",
         requirements=tuple(_REQUIREMENTS.split()),
         licence="MIT",
         source="https://github.com/ethz-spylab/agentdojo",
-        splits=("test", "workspace", "slack", "travel", "banking"),
+        splits=("test", *SUITES, *ATTACKS),
         null=5 / 97,  # five banking tasks hold in the state the bank begins with
         sample=97,
     ),
