@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -126,6 +127,19 @@ def full(writer: Lake, home: Path) -> dict[str, str]:
     }
 
 
+def red_pages(folder: Path) -> list[Path]:
+    """The page of a small plan, as the command writes it."""
+    silva = [sys.executable, "-m", "silva", "redteam"]
+    script = Path(__file__).parent.parent / "redteam" / "obedient.yaml"
+    what = ["--env", "arithmetic", "--model", f"scripted:{script}", "--limit", "1", "tasks.split=chain"]
+    attacks = ["--attack", "tool_result/plain/answer", "--attack", "memory/plain/send", "--perturb", "failure"]
+    lake = ["--lake", str(folder / "lake")]
+    subprocess.run([*silva, "run", "--run", "p", *what, *attacks, *lake], check=True, capture_output=True, timeout=200)
+    written = folder / "p.html"
+    subprocess.run([*silva, "report", "p", *lake, "--html", str(written)], check=True, capture_output=True, timeout=60)
+    return [written]
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Console, dict[str, str]]]:
     """One console for all widths, and its pages."""
@@ -176,5 +190,25 @@ def test_no_page_breaks_a_rule_of_axe(
         page.get_by_role("button", name="Keys", exact=True).click()
         look("keys", "dialog[aria-label='Keys']")
     finally:
+        context.close()
+    assert not broken, "\n".join(broken)
+
+
+def test_the_pages_of_red_teaming_break_no_rule_of_axe(tmp_path: Path, browser: Any, axe: str) -> None:
+    """Files that open by themselves; their lights are chosen by the reader's browser."""
+    pages = red_pages(tmp_path)
+    broken: list[str] = []
+    for width, light in ((1440, "light"), (1440, "dark"), (390, "light")):
+        context = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=light, bypass_csp=True)
+        page = context.new_page()
+        for each in pages:
+            page.goto(each.as_uri())
+            for box in page.locator("details").all():
+                box.evaluate("each => each.open = true")
+            page.evaluate(axe)
+            found = page.evaluate("async rules => (await axe.run(document, {runOnly: rules})).violations", RULES)
+            broken += [f"{each.name} {width} {light}: {one['id']} at {one['nodes'][0]['target']}" for one in found]
+            if page.evaluate("document.documentElement.scrollWidth") > width:
+                broken.append(f"{each.name}: wider than {width}")
         context.close()
     assert not broken, "\n".join(broken)

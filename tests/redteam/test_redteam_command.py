@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -53,7 +54,13 @@ def test_a_plan_is_played_told_and_held_to_a_bar(tmp_path: Path) -> None:
     log, suite = json.loads((tmp_path / "p.sarif").read_text()), (tmp_path / "p.xml").read_text()
     assert len(log["runs"][0]["results"]) == 2 and 'failures="1"' in suite and 'skipped="1"' in suite
     assert shown.returncode == 1 and "tool_result/plain/answer" in shown.stderr, shown
-    assert silva("redteam", "report", "p", *lake).returncode == 0
+    page = tmp_path / "p.html"
+    assert silva("redteam", "report", "p", "p.none", *lake, "--html", page).returncode == 0
+    (command, *_) = re.findall(r"silva redteam replay p --trajectory [0-9a-f]{12}", page.read_text())
+    one = silva(*command.split()[1:], *lake, "--json")
+    assert json.loads(one.stdout)["replayed"][0]["trajectory"].startswith(command.split()[-1]), one
+    wrong = silva(*command.split()[1:-1], "zz", *lake)
+    assert wrong.returncode == 2 and "no failure of this plan begins so" in wrong.stderr
 
     replayed = silva("redteam", "replay", "p", *lake)
     lines = replayed.stdout.splitlines()

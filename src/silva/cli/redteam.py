@@ -146,7 +146,7 @@ def run(
         print_json(listed) if as_json else sys.stdout.write("".join(f"{each}\n" for each in listed))
         return
     left = asyncio.run(_play(runs, [undefended(settings), *defended], searches, resume))
-    told = tell(settings.lake, settings.run, as_json)
+    told = tell(settings.lake, [settings.run], as_json)
     if left:
         typer.echo(f"{left} episodes are left: the same command with --run {settings.run} --resume continues", err=True)
         raise typer.Exit(int(Exit.INCOMPLETE))
@@ -155,18 +155,23 @@ def run(
 
 @app.command()
 def report(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the plan.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME…", help="Of plans, or of runs that --attack made.")],
     lake: Location = None,
+    html: Annotated[Path | None, typer.Option(help="Write one page here: scatter, map, every found failure.")] = None,
+    conversations: Annotated[int, typer.Option(min=0, help="Attempts that the page shows turn by turn.")] = 60,
     most: Most = None,
     sarif: Sarif = None,
     junit: JUnit = None,
     as_json: AsJson = False,
 ) -> None:
     """Exposure, attack success, utility and safety of each attack, with intervals by task."""
-    from silva.cli.redteam_show import held, tell
+    from silva.cli.redteam_show import held, tell, write_page
     from silva.lake import default_location
 
-    held(name, tell(lake or default_location(), name, as_json), most, sarif, junit)
+    told = tell(lake or default_location(), names, as_json)
+    if html is not None:
+        write_page(lake or default_location(), names, html, conversations)
+    held(", ".join(names), told, most, sarif, junit)
 
 
 app.command()(explore)

@@ -8,13 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from silva.cli.as_json import print_json
-from silva.errors import Exit
+from silva.errors import Exit, UsageError
 
 
 def replay(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Of the plan.")],
     lake: Annotated[str | None, typer.Option("--lake", envvar="SILVA_LAKE", help="Folder or object-store URL.")] = None,
     attack: Annotated[str | None, typer.Option(help="Of this attack alone.")] = None,
+    trajectory: Annotated[
+        list[str] | None, typer.Option(help="This one alone, by its id or the beginning of it; repeat for several.")
+    ] = None,
     limit: Annotated[int, typer.Option(min=1, help="So many failures at most.")] = 10,
     timeout: Annotated[float, typer.Option(min=0.1, help="Seconds one call of the environment may take.")] = 60.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
@@ -31,6 +34,8 @@ def replay(
         attempts = [each for one in played(opened, name).values() for each in one if not each.superseded]
         reached = [each for each in attempts if told(each).get("reached") is not None]
         failures = [each for each in reached if attack in (None, told(each)["name"])]
+        if trajectory:
+            failures = [_only(each, failures, attempts, name) for each in trajectory]
         for each in failures[:limit]:
             done = asyncio.run(replay_stored(opened, each, seconds=timeout))
             said = told(each)
@@ -53,6 +58,21 @@ def replay(
     elif len(failures) > limit:
         typer.echo(f"{len(failures) - limit} more failures: --limit {len(failures)}")
     return Exit.FAULT if any(each["divergence"] for each in replayed) else Exit.OK
+
+
+def _only(wanted: str, failures: list[Any], attempts: list[Any], name: str) -> Any:
+    """The one failure whose id begins so.
+
+    Raises:
+        UsageError: there is none, or several.
+    """
+    found = [each for each in failures if each.id.startswith(wanted)] if wanted else []
+    if len(found) == 1:
+        return found[0]
+    why = f"{len(found)} failures begin so" if found else "no failure of this plan begins so"
+    if not found and wanted and any(each.id.startswith(wanted) for each in attempts):
+        why = "no attack reached its goal in it, or not the attack that is named"
+    raise UsageError(f"redteam replay {name}: trajectory {wanted[:60]!r}: {why} (silva redteam report {name})")
 
 
 def _line(one: dict[str, Any]) -> str:

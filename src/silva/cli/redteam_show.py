@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,36 +14,66 @@ from silva.cli.as_json import print_json
 from silva.errors import Exit, UsageError
 
 
-def tell(location: str, name: str, as_json: bool) -> tuple[list[Any], list[Any]]:
-    """Print what came of a plan; return the rates by attack, and the trajectories.
+def tell(location: str, names: Sequence[str], as_json: bool) -> tuple[list[Any], list[Any]]:
+    """Print what came of plans, each by itself; return the rates by attack of all of them, and the trajectories.
 
     Raises:
         UsageError: the lake holds no such plan.
     """
     from silva.lake import Lake
-    from silva.redteam.rates import costs, played, rates, searched
+    from silva.redteam.rates import played, rates
 
     with Lake.open(location, mode="read") as opened:
-        by_run = played(opened, name)
+        plans = {name: played(opened, name) for name in names}
+    told = [_told(name, by_run, as_json, headed=len(plans) > 1) for name, by_run in plans.items()]
+    if as_json:
+        print_json(told[0] if len(told) == 1 else {"plans": told})
+    everything = [each for by_run in plans.values() for one in by_run.values() for each in one]
+    return rates(everything), everything
+
+
+def _told(name: str, by_run: dict[str, list[Any]], as_json: bool, *, headed: bool) -> dict[str, Any]:
+    from silva.redteam.rates import costs, rates, searched
+
     everything = [each for one in by_run.values() for each in one]
     found, searches, cost = rates(everything), searched(everything), costs(everything)
-    if as_json:
-        import msgspec
-
-        print_json(
-            {
-                "name": name,
-                "runs": list(by_run),
-                "rates": [msgspec.structs.asdict(each) for each in found],
-                "searches": [msgspec.structs.asdict(each) for each in searches],
-                "costs": [msgspec.structs.asdict(each) for each in cost],
-            }
-        )
-    else:
+    if not as_json:
+        if headed:
+            typer.echo(f"{name}:")
         _print(found)
         _print_searches(searches)
         _print_costs(cost)
-    return found, everything
+        return {}
+    import msgspec
+
+    return {
+        "name": name,
+        "runs": list(by_run),
+        "rates": [msgspec.structs.asdict(each) for each in found],
+        "searches": [msgspec.structs.asdict(each) for each in searches],
+        "costs": [msgspec.structs.asdict(each) for each in cost],
+    }
+
+
+def write_page(location: str, names: Sequence[str], output: Path, conversations: int) -> None:
+    """Write the page of some plans.
+
+    Raises:
+        UsageError: the lake holds no such plan, or the file cannot be written.
+    """
+    from functools import partial
+
+    from silva.lake import Lake
+    from silva.redteam.rates import played
+    from silva.redteam.seen.page import render
+    from silva.report.write import picture, save
+
+    with Lake.open(location, mode="read") as opened:
+        plans = {name: [each for one in played(opened, name).values() for each in one] for name in names}
+        made = f"silva redteam report {shlex.join(names)} --html {shlex.quote(output.name)}"
+        page = render(plans, opened.walk, conversations=conversations, image=partial(picture, opened), made=made)
+    save(page, output)
+    typer.echo(f"report: {output}", err=True)
 
 
 def held(

@@ -5,14 +5,17 @@ from __future__ import annotations
 import base64
 import json
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from silva.redact import redact
 from silva.report.wording import number, seconds
 from silva.tree import ImagePart, Node, Record, Status, TextPart, ToolCall, Trajectory
+from silva.tree.actions.visible import visible
 
 LONGEST = 12_000
 """Characters of one part that the page shows."""
+_READ = 4 * LONGEST
+"""Characters that are looked at for secrets and hidden letters before a part is cut."""
 
 IMAGE_TYPES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 LARGEST_IMAGE = 400_000
@@ -30,7 +33,7 @@ class Piece(Record, frozen=True, kw_only=True):
 
 
 class Turn(Record, frozen=True, kw_only=True):
-    """One node as shown."""
+    """One node as shown. `marks`: what the page's maker says happened there."""
 
     role: str
     author: str
@@ -38,6 +41,7 @@ class Turn(Record, frozen=True, kw_only=True):
     facts: str = ""
     reward: float | None = None
     risks: tuple[str, ...] = ()
+    marks: tuple[str, ...] = ()
 
 
 class Story(Record, frozen=True, kw_only=True):
@@ -78,7 +82,10 @@ def chosen(attempts: Sequence[Trajectory], limit: int) -> set[str]:
 
 
 def story(
-    attempt: Trajectory, walk: Iterable[Node] | None, image: Callable[[str], bytes | None] = lambda _: None
+    attempt: Trajectory,
+    walk: Iterable[Node] | None,
+    image: Callable[[str], bytes | None] = lambda _: None,
+    marks: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Story:
     """What the page shows of one attempt.
 
@@ -86,6 +93,7 @@ def story(
         attempt: the trajectory.
         walk: its nodes, root first; None lists it without its conversation.
         image: the bytes of an image by content hash, None where they cannot be had.
+        marks: what happened at a node, by its id.
     """
     outcome = attempt.outcome
     usage = attempt.usage
@@ -108,11 +116,11 @@ def story(
         safety=outcome.safety,
         failure=redact(f"{cause.boundary.value}: {cause.code}: {cause.message}") if cause else "",
         facts=" · ".join(facts),
-        turns=None if walk is None else tuple(_turn(node, image) for node in walk),
+        turns=None if walk is None else tuple(_turn(node, image, (marks or {}).get(node.id, ())) for node in walk),
     )
 
 
-def _turn(node: Node, image: Callable[[str], bytes | None]) -> Turn:
+def _turn(node: Node, image: Callable[[str], bytes | None], marks: tuple[str, ...] = ()) -> Turn:
     message = node.message
     pieces: list[Piece] = []
     for part in message.parts:
@@ -127,18 +135,24 @@ def _turn(node: Node, image: Callable[[str], bytes | None]) -> Turn:
     if node.finish_reason and node.finish_reason not in ("stop", "tool_calls"):
         facts.append(f"ended by {node.finish_reason}")
     return Turn(
-        role=message.role if not message.name else f"{message.role}: {message.name}",
+        role=visible(message.role if not message.name else f"{message.role}: {message.name[:200]}"),
         author=node.author.value,
         pieces=tuple(pieces),
         facts=" · ".join(facts),
         reward=node.reward,
         risks=tuple(f"{risk.kind} ({risk.severity:g})" for risk in node.risks),
+        marks=marks,
     )
 
 
 def _text(kind: str, text: str, name: str = "") -> Piece:
-    clean = redact(text)
-    return Piece(kind=kind, text=clean[:LONGEST], name=name, cut=max(0, len(clean) - LONGEST))
+    clean = redact(text[:_READ])
+    return Piece(
+        kind=kind,
+        text=visible(clean[:LONGEST]),
+        name=visible(name[:200]),
+        cut=max(0, len(clean) - LONGEST) + max(0, len(text) - _READ),
+    )
 
 
 def _arguments(call: ToolCall) -> str:
