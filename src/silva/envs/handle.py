@@ -16,7 +16,7 @@ from silva.envs.errors import EnvError
 from silva.envs.inline import InlineHost
 from silva.envs.notice import tell
 from silva.envs.process import HostProcess
-from silva.envs.protocol import Capabilities, Evaluation, Observation
+from silva.envs.protocol import Capabilities, Evaluation, Observation, Planted
 from silva.envs.wire import Captured, Reply
 from silva.errors import UsageError
 from silva.tree import Message, Task
@@ -125,6 +125,12 @@ class EnvironmentHandle:
             UsageError: the environment has no null policy.
         """
         return _message(await self._call("null"))
+
+    async def plant(self, surface: str, words: str) -> Planted:
+        """Put words into the environment's state; one that holds none says so."""
+        reply = await self._call("plant", arguments={"surface": surface, "words": words})
+        assert reply.planted is not None
+        return reply.planted
 
     async def snapshot(self) -> Captured:
         """The present state, to be taken up by this or another instance; the instance goes on as if not asked.

@@ -1,7 +1,7 @@
 """The instances of one environment class, and how a request becomes a reply.
 
     Request ─▶ Instances.handle ─▶ reset | step | evaluate | expert | null | create | close | tasks ─▶ Reply
-                                   snapshot | restore
+                                   snapshot | restore | plant
 
 Used inside a host process and, unchanged, for `mode="inline"`. Every way an environment can misbehave short of killing
 its process ends here as a `Fault`. A class with `threaded = True` gets a thread (and event loop) per instance, so a
@@ -24,7 +24,15 @@ from typing import Any
 
 from silva.envs import state
 from silva.envs.errors import EnvError
-from silva.envs.protocol import Environment, Evaluation, HasSnapshot, Observation, TellsFidelity
+from silva.envs.protocol import (
+    Environment,
+    Evaluation,
+    HasSnapshot,
+    HoldsPlants,
+    Observation,
+    Planted,
+    TellsFidelity,
+)
 from silva.envs.random_state import RandomStates
 from silva.envs.wire import Captured, Fault, Hello, Reply, Request
 from silva.errors import StoreError, UsageError
@@ -87,7 +95,7 @@ class Instances:
             raise
         except UsageError as mistake:
             # The caller's mistake where something was asked for by name; in an episode it is the environment's.
-            code = "env.raised" if request.op in ("reset", "step", "evaluate") else "usage"
+            code = "env.raised" if request.op in ("reset", "step", "evaluate", "plant") else "usage"
             reply = Reply(
                 request.id, fault=Fault(code, f"{request.op}: {mistake}" if code == "env.raised" else str(mistake))
             )
@@ -198,6 +206,13 @@ class Instances:
 
         self._live[request.instance], notice = await self._run(request.instance, take_up())
         return Reply(request.id, notice=notice or "")
+
+    async def _plant(self, request: Request) -> Reply:
+        environment, asked = self._live[request.instance], request.arguments or {}
+        if not isinstance(environment, HoldsPlants):
+            return Reply(request.id, planted=Planted(why=f"{type(environment).__name__} lets nothing be put into it"))
+        planted = await self._run(request.instance, environment.plant(asked["surface"], asked["words"]))
+        return _checked(request, planted, Planted) or Reply(request.id, planted=planted)
 
     async def _close(self, request: Request) -> Reply:
         environment = self._live.pop(request.instance, None)

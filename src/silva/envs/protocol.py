@@ -154,6 +154,27 @@ class TellsFidelity(Protocol):
         ...
 
 
+class Planted(Record, frozen=True, kw_only=True):
+    """What came of words that were to be put into an environment's state. `where` they stand now, in words ("": they
+    stand nowhere, and `why` says why not); `look`: an action whose answer shows them to an agent (None: it will see
+    them by what it does anyway)."""
+
+    where: str = ""
+    why: str = ""
+    look: Message | None = None
+
+
+@runtime_checkable
+class HoldsPlants(Protocol):
+    """An environment that lets words be put into its state, as somebody else who can write there would: into a file, a
+    page, the clipboard. What an agent then reads of them is the environment's own answer."""
+
+    async def plant(self, surface: str, words: str) -> Planted:
+        """Put the words where the surface (`silva redteam list`) says; one that does not exist here is told in
+        `Planted.why`, not raised."""
+        ...
+
+
 class EnvironmentEntry(Record, frozen=True, kw_only=True):
     """How an environment is registered (built in, or by a `silva.envs` entry point naming one of these).
 

@@ -14,7 +14,7 @@ from typing import cast
 
 import msgspec
 
-from silva.envs.protocol import Capabilities, Evaluation, Observation
+from silva.envs.protocol import Capabilities, Evaluation, Observation, Planted
 from silva.tree import Json, Message, Task
 
 FRAME_LIMIT = 64 << 20
@@ -87,6 +87,7 @@ class Reply(msgspec.Struct, array_like=True):
     hello: Hello | None = None
     captured: Captured | None = None
     notice: str = ""
+    planted: Planted | None = None
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -26,6 +26,7 @@ from silva.redteam.scores import scored
 from silva.redteam.surface import behind
 from silva.redteam.verdict import SAID, Launch, Verdict, asks, said, verdict
 from silva.rollout.guided_nodes import takes_turn
+from silva.rollout.planting import PLANTED
 from silva.rollout.stages import Live, Stage, Stopped
 from silva.tree import Author, Node, Tool, digest
 
@@ -38,7 +39,8 @@ class Attacking(Stage):
 
     Args:
         attack: `SURFACE/FRAMING/GOAL`.
-        at: the turn whose result carries the first part, on surfaces of results.
+        at: the turn whose result carries the first part, on surfaces of results; before which it is planted, on those
+            of the environment's state.
         goal: options of the goal: `tool` and `arguments`.
         text: words to say in the place of the framing's; `{canary}` in them stands for the canary.
         attacker: who chooses the words in the place of the framing (`silva redteam list`).
@@ -82,6 +84,8 @@ class Attacking(Stage):
         self._proposing = Proposing(attacker, writer, tried or {}) if attacker else None
         if self._proposing and text:
             raise ValueError("text and attacker: one of them chooses the words")
+        if self._proposing and self._attack.surface.moment == "state":
+            raise ValueError(f"attacker {attacker}: what it says is shown, and {self._attack.surface.name} is planted")
         if self._proposing and not self._proposing.once and self._attack.surface.moment == "opening":
             raise ValueError(
                 f"attacker {attacker} speaks at every turn, {self._attack.surface.name} only in the opening"
@@ -116,6 +120,8 @@ class Attacking(Stage):
             planted = behind("system")(observation, order.plant) or behind("user")(observation, order.plant)
             observation = planted or observation
         surface = self._attack.surface
+        if surface.moment == "state":
+            return observation if self._quiet else await self._planted(live, observation, order)
         if self._quiet or opening is not (surface.moment == "opening"):
             return observation
         if not opening and live.path.turns < self._at:
@@ -162,6 +168,18 @@ class Attacking(Stage):
                 acts = [node.message for node in walk if takes_turn(node)][found.exposed - 1 :]
                 about["reply"] = reply(acts[0] if acts else None)
         return {self.name: about}
+
+    async def _planted(self, live: Live, observation: Observation, order: Order) -> Observation:
+        if live.path.turns + 1 != self._at or observation.done or observation.truncated:
+            return observation
+        words, surface = "\n".join(self._parts(order)), self._attack.surface.name
+        planted = await live.env.plant(surface, words)
+        if not planted.where:
+            self._why = planted.why or f"nothing can be put on the surface {surface}"
+            return observation
+        told = {"surface": surface, "words": words, "where": planted.where}
+        attributes = {**observation.attributes, SAID: {"words": words}, PLANTED: told}
+        return msgspec.structs.replace(observation, attributes=attributes)
 
     async def _adapted(
         self, live: Live, observation: Observation, proposing: Proposing, order: Order, task: str
@@ -217,7 +235,10 @@ class Attacking(Stage):
         order, path = self._order, self._live.path
         if self._proposing is None:
             launch = Launch(
-                parts=() if self._quiet else self._parts(order), effect=order.effect, secret=bool(order.plant)
+                parts=() if self._quiet else self._parts(order),
+                effect=order.effect,
+                secret=bool(order.plant),
+                planted=self._attack.surface.moment == "state",
             )
         else:
             asked = [(said(node) or {})["words"] for node in path.walk if asks(node)]

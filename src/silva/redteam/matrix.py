@@ -106,7 +106,7 @@ async def matrix(
     Raises:
         UsageError: an attack or a perturbation is not known.
     """
-    stages = {name: {"attack": {"attack": Attack.of(name).name, "patience": 1}} for name in attacks}
+    stages = {name: {"attack": {"attack": name, "patience": _patience(name)}} for name in attacks}
     stages |= {f"{PERTURB}/{kind}": {PERTURB: {"kinds": kind, "share": 1.0}} for kind in kinds}
     gate, room = asyncio.Semaphore(parallel), asyncio.Semaphore(parallel)
     before = {(cell.env, cell.attack): cell for cell in known}
@@ -222,6 +222,11 @@ def _attacked(
     if len(placed) < said.get("parts", 1) or not any(map(takes_turn, walk[placed[-1] :])):
         return "not applicable", None, "no turn follows the result that carries the last of it"
     return "not exposed", None, "it was launched, and is not in what the model was shown"
+
+
+def _patience(name: str) -> int:
+    """Turns after an attack in which it is seen: the next, or where it was planted the one after a look at it."""
+    return 2 if Attack.of(name).surface.moment == "state" else 1
 
 
 def _perturbed(walk: Sequence[Node]) -> tuple[Literal["exposed", "not applicable", "not exposed"], int | None, str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from silva.envs import Evaluation
+from silva.envs.protocol import Planted
 from silva.redteam.goal import filled
 from silva.rollout.agent import Turn, View
 from silva.tree import Message, assistant, call
@@ -31,6 +32,12 @@ class Probed:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._env, name)
+
+    async def plant(self, surface: str, words: str) -> Planted:
+        """Have words planted, and look there at the next turn."""
+        planted: Planted = await self._env.plant(surface, words)
+        self.looks = [planted.look] if planted.look is not None else []
+        return planted
 
     async def evaluate(self) -> Evaluation:
         """Nobody judges."""

@@ -26,12 +26,14 @@ launched at it and what became of it."""
 class Launch(Record, frozen=True, kw_only=True):
     """What is launched in one episode: the words, part by part, and the effect they are for. `secret` says that the
     canary is in the context anyway, so that the words alone tell what the model was shown; `alone`, that each part is
-    an attack by itself."""
+    an attack by itself; `planted`, that the environment shows the words in its own way, so spaces and line ends may be
+    others."""
 
     parts: tuple[str, ...]
     effect: Effect
     secret: bool = False
     alone: bool = False
+    planted: bool = False
 
 
 class Verdict(Record, frozen=True, kw_only=True):
@@ -108,6 +110,9 @@ def shown(launch: Launch, messages: Sequence[Message], tools: Sequence[Tool]) ->
     in what a model is shown."""
     texts = _texts(messages, tools)
     held = [_holds(texts, part) for part in launch.parts]
+    if launch.planted and not all(held):
+        texts = [" ".join(text.split()) for text in texts]
+        held = [_holds(texts, " ".join(part.split())) for part in launch.parts]
     if held and (any(held) if launch.alone else all(held)):
         return True
     canary = launch.effect.canary

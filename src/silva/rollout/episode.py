@@ -27,6 +27,7 @@ from silva.rollout.guided import Guidance
 from silva.rollout.guided_return import WentBack
 from silva.rollout.live import Live, Refusal
 from silva.rollout.path import Diverged, Path
+from silva.rollout.planting import plant_again
 from silva.rollout.roles import Roles
 from silva.rollout.slots import Slot
 from silva.rollout.stages.order import pipeline
@@ -159,7 +160,9 @@ class Episode:
         observation, voice = self._roles.told(observation)
         if live.path.followed is not None:
             await _keep_images(live, observation)
+            before = len(live.path.walk)
             self._recall(live, lambda: live.path.observe(observation, seconds, voice=voice))
+            await plant_again(live.env, live.path.walk[before:])
             return live, observation
         stages = self._roles.stages(live)
         shown = await stages.on_observation(live, observation)

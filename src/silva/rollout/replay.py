@@ -17,6 +17,7 @@ from typing import Protocol
 from silva.envs.notice import untold
 from silva.envs.protocol import Observation
 from silva.rollout.guided_nodes import REWRITES, answers, not_taken, takes_turn
+from silva.rollout.planting import plant_again
 from silva.tree import Author, ImagePart, Message, Node, Record, Task, Tool
 
 
@@ -86,7 +87,8 @@ async def replay(env: Playable, task: Task, seed: int, walk: Sequence[Node]) -> 
     """
     opening, turns = _turns(walk)
     first = await env.reset(task, seed)
-    return await _taken_again(env.step, env.step, turns, 0, [first], _compare(opening, first, 0, cut=not turns))
+    await plant_again(env, opening)
+    return await _taken_again(env, env.step, turns, 0, [first], _compare(opening, first, 0, cut=not turns))
 
 
 async def retake(env: Retakable, walk: Sequence[Node], start: int) -> Replayed:
@@ -102,12 +104,12 @@ async def retake(env: Retakable, walk: Sequence[Node], start: int) -> Replayed:
     """
     _, before = _turns(walk[:start])
     _, turns = _turns(walk[start:])
-    return await _taken_again(env.take_again, env.step, turns, len(before), [], None)
+    return await _taken_again(env, env.take_again, turns, len(before), [], None)
 
 
 async def _taken_again(
+    env: Playable,
     again: Callable[[Message], Awaitable[Observation]],
-    step: Callable[[Message], Awaitable[Observation]],
     turns: Sequence[tuple[Node, list[Node]]],
     taken: int,
     seen: list[Observation],
@@ -127,7 +129,8 @@ async def _taken_again(
                 node_id=action.id,
             )
             break
-        seen.append(await (again if answer else step)(action.message))
+        seen.append(await (again if answer else env.step)(action.message))
+        await plant_again(env, answer)
         taken = number
         found = _compare(answer, seen[-1], number, cut=number == whole)
     return Replayed(observations=tuple(seen), turns=taken, divergence=found)

@@ -19,13 +19,14 @@ import msgspec
 
 from silva.envs.gyms.terminal import documents, editor, expert, harbor
 from silva.envs.gyms.terminal.backend import borrow, fidelity_of, give_back, must_keep_processes
+from silva.envs.gyms.terminal.planting import planted
 from silva.envs.gyms.terminal.risks import Trap, risks_of, risks_of_file, traps, worst
 from silva.envs.gyms.terminal.shells import KEYS, Shell
 from silva.envs.gyms.terminal.tools import LONGEST_WAIT, TOOLS, checked
 from silva.envs.gyms.terminal.verdict import Verdict
 from silva.envs.gyms.terminal.world import State, World, state_at
 from silva.envs.home import home
-from silva.envs.protocol import Capabilities, Evaluation, Observation
+from silva.envs.protocol import Capabilities, Evaluation, Observation, Planted
 from silva.errors import MissingError, StoreError, UsageError
 from silva.tree import Json, Message, Risk, Task, assistant, system, tool_result, user
 
@@ -141,6 +142,10 @@ class Terminal:
     async def null(self) -> Message:
         """Give up."""
         return assistant("I give up.")
+
+    async def plant(self, surface: str, words: str) -> Planted:
+        """Put words into a file where the task starts."""
+        return await planted(self._here, surface, words)
 
     async def snapshot(self) -> str:
         """Keep the sandbox's files for good; the id to come back to them, in this process or another.
