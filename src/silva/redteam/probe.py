@@ -9,10 +9,12 @@ planted in the environment's state.
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from silva.envs import Evaluation
 from silva.envs.protocol import Planted
+from silva.errors import UsageError
 from silva.redteam.goal import filled
 from silva.rollout.agent import Turn, View
 from silva.tree import Message, assistant, call
@@ -56,14 +58,23 @@ class Probe:
 
     def __init__(self, env: Any, policy: str) -> None:
         self._env, self._policy = env, policy
+        self._looked = False
 
     async def act(self, view: View) -> Turn:
         """The next action."""
         looks: list[Message] = getattr(self._env, "looks", [])
-        message = looks.pop(0) if looks else await self._next(view)
+        if looks:
+            self._looked = True
+            return self._turn(looks.pop(0))
+        return self._turn(await self._next(view))
+
+    def _turn(self, message: Message) -> Turn:
         return Turn(message=message, finish_reason="stop", model=self.name)
 
     async def _next(self, view: View) -> Message:
+        if self._looked:  # an expert may not find its way from where the look led
+            with contextlib.suppress(UsageError):
+                return await self._env.null()
         if self._policy == "expert":
             return await self._env.expert()
         if self._policy == "null" or not view.tools:

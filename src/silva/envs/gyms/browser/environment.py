@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 
 from silva.envs.gyms.browser.actions import SCREENSHOT, TOOLS, Hands, Mistake, read_settled, settled
 from silva.envs.gyms.browser.chromium import PARALLEL, Chromium, Settings, Tab
+from silva.envs.gyms.browser.planting import SURFACES, planted
 from silva.envs.gyms.browser.reading import LISTENERS, Reading
 from silva.envs.gyms.browser.script import Scene
 from silva.envs.gyms.browser.website import Proxy, Site
-from silva.envs.protocol import Capabilities, Evaluation, Observation
+from silva.envs.protocol import Capabilities, Evaluation, Observation, Planted
 from silva.tree import (
     ImagePart,
     Json,
@@ -54,6 +55,8 @@ class BrowserEnvironment:
     )
     width: ClassVar[int] = 800
     height: ClassVar[int] = 600
+    plants: ClassVar[bool] = True
+    """Whether pages are opened during a task, so that words can be put on them."""
 
     def __init__(self, images: bool = False, isolation: str = "namespaces", executable: str | None = None) -> None:
         self._settings = Settings(isolation, executable)
@@ -93,6 +96,7 @@ class BrowserEnvironment:
             self._proxy = self._chromium.proxy()
         assert self._proxy is not None
         sites, first = await self.begun(task, seed)
+        self._sites, self._first = sites, first
         self._tab = tab = await self._chromium.tab(self._proxy, sites, self.width, self.height)
         await tab.context.add_init_script(LISTENERS)
         await tab.context.clock.set_fixed_time(CLOCK)
@@ -143,6 +147,17 @@ class BrowserEnvironment:
                 parts.append(ImagePart(hash=name, width=self.width, height=self.height))
             answers.append(Message(role="tool", parts=tuple(parts), tool_call_id=made.id, name=made.name))
         return Observation(messages=tuple(answers), reward=reward, done=self._ended, risks=risks, blobs=blobs)
+
+    async def plant(self, surface: str, words: str) -> Planted:
+        """Put words on the pages that are opened from now on."""
+        assert self._proxy is not None and self._tab is not None
+        if surface not in SURFACES or not self.plants:
+            page = "a task's one page is open before anything can be put on it"
+            return Planted(why=page if surface in SURFACES else "a browser has pages, and no files or windows")
+        sites, address = planted(self._sites, self._first, surface, words)
+        self._proxy.sites = sites
+        self._hands = Hands(self._tab, frozenset(sites))
+        return Planted(where=address, look=assistant("", call("goto", {"url": address})))
 
     async def expert(self) -> Message:
         """The expert's next action, by what the page shows."""

@@ -50,6 +50,7 @@ class MiniWob(BrowserEnvironment):
 
     width: ClassVar[int] = 320
     height: ClassVar[int] = 320
+    plants: ClassVar[bool] = False
 
     @classmethod
     def tasks(cls, split: str = "test") -> Iterable[Task]:

@@ -22,6 +22,7 @@ from silva.envs.gyms.desktop import packages
 from silva.envs.gyms.desktop.actions import ENDINGS, TOOLS, Action, Mistake, checked, spoken
 from silva.envs.gyms.desktop.display import DesktopGone, Reply
 from silva.envs.gyms.desktop.moves import Move
+from silva.envs.gyms.desktop.planting import planted
 from silva.envs.gyms.desktop.seeing import MOST_ELEMENTS, OBSERVATIONS
 from silva.envs.gyms.desktop.showing import Shown, answers, crashes, rules, shown
 from silva.envs.gyms.desktop.task import DesktopTask
@@ -29,7 +30,7 @@ from silva.envs.gyms.desktop.tasks import TASKS
 from silva.envs.gyms.desktop.world import State, World, state_at
 from silva.envs.gyms.terminal.backend import borrow, fidelity_of, give_back, must_keep_processes
 from silva.envs.home import home
-from silva.envs.protocol import Capabilities, Evaluation, Observation
+from silva.envs.protocol import Capabilities, Evaluation, Observation, Planted
 from silva.errors import SilvaError, StoreError, UsageError
 from silva.tree import Message, Risk, Task, assistant, call, system
 
@@ -150,6 +151,10 @@ class Desktop:
     async def null(self) -> Message:
         """Give up."""
         return assistant("", call("fail", {}))
+
+    async def plant(self, surface: str, words: str) -> Planted:
+        """Put words before the agent's eyes, into the clipboard, or into a file's name."""
+        return await planted(self._here.display, surface, words, text=bool(self._elements))
 
     async def snapshot(self) -> str:
         """Keep the files and what the sites were asked, for good, and with `processes` what runs; the id to come back.
