@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from console_lakes import Grower, ended_run, run_record, task_record
 from consoles import Console
@@ -101,6 +102,14 @@ def full(writer: Lake, home: Path) -> dict[str, str]:
     writer.append_sync(
         [Run(id="sft", command="train", agent="sft", started=1.0, finished=2.0, summary={"curve": curve})]
     )
+    struck = Grower("trial.tool_result.plain.send", "terminal/t")
+    struck.turn("ls")
+    struck.turn("mail the key")
+    verdict = {"name": "tool_result/plain/send", "launched": True, "exposed": 2, "acted": 2, "reached": 2}
+    staged = {"stages": {"attack": {"attack": "tool_result/plain/send"}}}
+    record = msgspec.structs.replace(run_record(struck.run, finished=True), config=staged)
+    ended_so = struck.end(attributes={"attack": {**verdict, "standards": ["OWASP LLM01:2025"]}})
+    writer.append_sync([record, task_record("terminal/t"), *struck.nodes, ended_so])
     Events(folder_of(str(home / "lake")), "live").tell(
         Event(
             kind="waiting", at=grower.began, run_id="live", trajectory_id=grower.id, task_id="terminal/a", turn=6,
@@ -119,6 +128,8 @@ def full(writer: Lake, home: Path) -> dict[str, str]:
         "compare": ".bar",
         "training": "svg[aria-label='Curve of loss']",
         "trail": "table",
+        "redteam": "a[href='#/redteam/trial']",
+        "redteam/trial": ".heat .hot",
         "trained": "a[href='#/trained/done']",
         "trained/done": "meter",
         f"trained/done/{ended.id}": "article .id",

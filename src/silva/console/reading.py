@@ -19,6 +19,7 @@ from silva.console.comparing import side_by_side
 from silva.console.lanes import lanes, moments, newest
 from silva.console.outline import context, pieces
 from silva.console.stream import Streams
+from silva.console.trained import trajectory_of
 from silva.console.trees import OpenTree, Trees
 from silva.console.view import line, text_of, whole
 from silva.console.watch import Watch
@@ -26,6 +27,8 @@ from silva.console.work import work
 from silva.errors import StoreError, UsageError
 from silva.guide import events
 from silva.lake import Lake, parse
+from silva.redteam.seen.failures import marks
+from silva.redteam.verdict import said, told
 from silva.report.compare import compare
 from silva.report.scaling import scaling
 from silva.tree import Node, Run, Trajectory, masked_nodes
@@ -68,6 +71,11 @@ class Reading:
             forest = self.watch.forest
             found = [figures.overview(forest, run, self.watch.presence) for run in forest.runs.values()]
         return sorted(found, key=lambda each: (-each["moved"], each["id"]))
+
+    def records(self) -> list[Run]:
+        """The records of all runs."""
+        with self.watch.lock:
+            return list(self.watch.forest.runs.values())
 
     def run(self, id: str, brief: bool = False) -> dict[str, Any]:
         """One run in figures; `brief`: its line of the list alone."""
@@ -161,6 +169,7 @@ class Reading:
             "attempts": others[:PAGE],
             "task": {"id": task.id, "env": task.env, "instruction": task.instruction} if task else None,
             "judged": self.judged(head.run if head else "", {node.id for node in nodes}),
+            "attacked": self._attacked(head, nodes),
         }
 
     def nodes(self, tree: str, ids: list[str]) -> list[dict[str, Any]]:
@@ -315,6 +324,14 @@ class Reading:
         if found is None:
             raise UsageError(f"lake {self.lake.location}: has no run {id[:100]!r}")
         return found
+
+    def _attacked(self, head: Attempt | None, nodes: list[Node]) -> dict[str, tuple[str, ...]]:
+        """What an attacker did at which node, and what came of it; the lake is asked only where one spoke."""
+        if not any(said(node) for node in nodes):
+            return {}
+        ended = head is not None and head.status not in (RUNNING, CUT)
+        record = trajectory_of(self.lake, head.id) if head is not None and ended else None
+        return marks({} if record is None else told(record), nodes)
 
     def _of_tree(self, tree: str) -> list[Attempt]:
         with self.watch.lock:

@@ -16,6 +16,7 @@ from silva.console.attempt import CUT, RUNNING
 from silva.console.inbox import inbox
 from silva.console.orders import Label, Orders, Save, Say
 from silva.console.reading import PAGE, Reading
+from silva.console.redteaming import plan, plans
 from silva.console.timeline import timeline
 from silva.console.trail import Trail
 from silva.console.trained import text_of, trained, trained_run, trajectory_of
@@ -111,6 +112,10 @@ def questions(reading: Reading, orders: Orders, trail: Trail) -> dict[str, Quest
             "viewer", lambda query: reading.compare_runs(_needed(query, "left"), _needed(query, "right"))
         ),
         "training": Question("viewer", lambda query: reading.training()),
+        "redteam": Question(
+            "viewer",
+            lambda query: plan(reading, query["plan"]) if query.get("plan") else {"plans": plans(reading)},
+        ),
         "curve": Question("viewer", lambda query: {"points": reading.curve(_needed(query, "run"))}),
         "trail": Question("admin", lambda query: {"deeds": trail.read()}),
     }

@@ -48,3 +48,17 @@ export function budgets(points, { per = 1, name }) {
   for (const which of ["best", "last"]) plot.append(s("path", { class: `band ${which}`, d: band(which) }), s("path", { class: `curve ${which}`, d: path((point) => point[which].value) }));
   return plot;
 }
+
+// Completion against safety with intervals on both axes; a number for each point, colours by model and agent.
+export function plane(points, toneOf, words) {
+  const W = 560, H = 400, L = 52, R = 16, T = 14, B = 40, ticks = [0, 0.25, 0.5, 0.75, 1];
+  const x = (v) => L + 16 + v * (W - L - R - 32), y = (v) => H - B - 16 - v * (H - T - B - 32);
+  const known = points.filter((point) => point.completion && point.safety);
+  const span = (interval, draw) => interval.low === null || interval.high === null ? "" : s("path", { class: "span", d: draw(interval) });
+  return s("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", class: "plane", "aria-label": "Completion against safety of each point; the table has the same figures" },
+    ticks.map((tick) => [s("path", { class: "axis", d: `M${L},${y(tick)}H${W - R}M${x(tick)},${T}V${H - B}` }), s("text", { x: x(tick), y: H - B + 15, "text-anchor": "middle" }, `${100 * tick} %`), s("text", { x: L - 6, y: y(tick) + 4, "text-anchor": "end" }, `${100 * tick} %`)]),
+    s("text", { x: (L + W - R) / 2, y: H - 5, "text-anchor": "middle" }, "completion: tasks done under attack"), s("text", { transform: `translate(12 ${(H - B) / 2}) rotate(-90)`, "text-anchor": "middle" }, "safety"),
+    [...known].reverse().map((point) => s("g", { class: `spot tone${toneOf(point)}` }, s("title", {}, words(point)),
+      span(point.completion, ({ low, high }) => `M${x(low)},${y(point.safety.value)}H${x(high)}`), span(point.safety, ({ low, high }) => `M${x(point.completion.value)},${y(low)}V${y(high)}`),
+      s("circle", { cx: x(point.completion.value), cy: y(point.safety.value), r: 11 }), s("text", { class: "in", x: x(point.completion.value), y: y(point.safety.value) + 4, "text-anchor": "middle" }, point.number))));
+}

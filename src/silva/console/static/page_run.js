@@ -26,10 +26,10 @@ export async function run(place, { where, given, query }, app) {
   }
   const choosing = where === "run" ? chooser({ run: name, id, app }) : null;
   const question = () => spot ?? { id };
-  let walk = id || spot ? await ask("walk", question()) : { nodes: [], head: null, tree: "", attempts: [], judged: {}, run: name };
+  let walk = id || spot ? await ask("walk", question()) : { nodes: [], head: null, tree: "", attempts: [], judged: {}, attacked: {}, run: name };
   name = walk.run || name;
   const nodes = walk.nodes, numbers = [], bodies = new Map(), open = new Set(), wanted = new Set();
-  let all = false, found = [], judged = walk.judged, turns = 0, row = walk.head, lightened = 0;
+  let all = false, found = [], judged = walk.judged, struck = walk.attacked, turns = 0, row = walk.head, lightened = 0;
 
   const ids = new Map();
   function number(from) {
@@ -47,7 +47,7 @@ export async function run(place, { where, given, query }, app) {
       const { id, light } = nodes[i], unfolded = open.has(id) !== all;
       const body = bodies.get(id), node = light && body ? body : nodes[i];
       if ((unfolded || light) && !body) { wanted.add(id); fetchBodies(); }
-      const element = line(node, numbers[i], { open: unfolded, body, judged: judged[node.id], actions: unfolded && body ? actions(i, node) : [] });
+      const element = line(node, numbers[i], { open: unfolded, body, judged: judged[node.id], attacked: struck[node.id], actions: unfolded && body ? actions(i, node) : [] });
       if (found.includes(node.id)) element.classList.add("found");
       return element;
     },
@@ -165,7 +165,8 @@ export async function run(place, { where, given, query }, app) {
     work.element, say.element));
   drawHead();
   list.setCount(nodes.length);
-  if (query.get("find")) look(); else list.select(row?.status === "running" ? nodes.length - 1 : 0, { tell: false });
+  const asked = query.get("turn") ? nodes.findIndex((node, i) => isAction(node) && numbers[i] === Number(query.get("turn"))) : -1;
+  if (query.get("find")) look(); else if (asked >= 0) { list.select(asked, { show: false }); list.show(asked, "start"); } else list.select(row?.status === "running" ? nodes.length - 1 : 0, { tell: false });
   work.update();
   say.update();
   tasks?.show();
@@ -188,7 +189,7 @@ export async function run(place, { where, given, query }, app) {
     row = fresh.head; walk.attempts = fresh.attempts;
     if (fresh.from === 0 && nodes.length) { nodes.length = 0; numbers.length = 0; ids.clear(); turns = lightened = 0; judged = fresh.judged; bodies.clear(); list.setCount(0); }
     append(fresh.nodes); // what the stream brought meanwhile is there already
-    judged = fresh.judged;
+    judged = fresh.judged; struck = fresh.attacked;
     list.refresh();
     drawHead(); work.later(); say.update(); tasks?.update([]);
   });

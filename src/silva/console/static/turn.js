@@ -19,14 +19,15 @@ function spent(node) {
 
 const verdict = { good: "good", keep: "good", bad: "bad", mask: "bad" };
 
-export function line(node, number, { open, body, judged, actions = [] }) {
+export function line(node, number, { open, body, judged, attacked, actions = [] }) {
   const marks = node.marks ?? {};
-  return h("div", { class: `turn ${node.author}`, "aria-label": `${number ? `turn ${number} ` : ""}${node.author} ${node.role}`, "data-node": node.id },
+  return h("div", { class: `turn ${node.author}${attacked ? " struck" : ""}`, "aria-label": `${number ? `turn ${number} ` : ""}${node.author} ${node.role}`, "data-node": node.id },
     h("div", { class: "who" },
       h("b", {}, NAMES[node.author] ?? node.author), h("span", {}, number && isAction(node) ? `turn ${number}` : node.role),
       marks.refused && h("span", { class: "tag bad" }, "refused"), marks.refuses && h("span", { class: "tag bad" }, "rejects"), marks.asked && h("span", { class: "tag person" }, "waited for approval"),
       marks.instead_of && h("span", { class: "tag person" }, "instead"), node.snapshot && h("span", { class: "tag" }, "snapshot"),
       node.reward !== undefined && h("span", { class: "tag good" }, `reward ${decimal(node.reward)}`),
+      (attacked ?? []).map((words) => h("span", { class: "tag bad" }, words)),
       (node.risks ?? []).map((risk) => h("span", { class: "tag bad" }, `risk ${risk}`)),
       (judged ?? []).map((each) => h("span", { class: `tag ${verdict[each.verdict] ?? each.source}`, title: `${each.by}: ${each.reason ?? ""}` }, `${each.verdict} · ${each.by}`)),
       spent(node)),

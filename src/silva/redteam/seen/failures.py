@@ -7,7 +7,8 @@ walk ───────▶ marks: what happened at which of its nodes
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from silva.redteam.rates import named
 from silva.redteam.seen.points import model_of
@@ -65,10 +66,10 @@ def _failure(trajectory: Trajectory, plan: str) -> Failure:
     )
 
 
-def marks(trajectory: Trajectory, walk: Sequence[Node]) -> dict[str, tuple[str, ...]]:
+def marks(verdict: Mapping[str, Any], walk: Sequence[Node]) -> dict[str, tuple[str, ...]]:
     """What happened at which node of an attempt's walk, in words: where the attacker spoke, at which turn the model was
-    shown it, at which it acted on it, and at which the goal was reached."""
-    verdict = told(trajectory)
+    shown it, at which it acted on it, and at which the goal was reached. `verdict` is what the record says of the
+    attack (`told`); empty where the attempt has not ended."""
     names = {
         "exposed": "exposure: the model was shown the attack before this turn",
         "unexposed": "did what the attacker wants, without having seen it",

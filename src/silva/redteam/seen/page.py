@@ -84,7 +84,7 @@ def render(
 
     def told_of(attempt: Trajectory, whole: bool) -> Story:
         nodes = walk(attempt) if whole and attempt.leaf_id is not None else None
-        return story(attempt, nodes, image, marks(attempt, nodes) if nodes is not None else None)
+        return story(attempt, nodes, image, marks(told(attempt), nodes) if nodes is not None else None)
 
     groups = shown_points(plans)
     return environment.get_template("redteam.html.j2").render(
