@@ -16,6 +16,7 @@ from silva.redteam.seen.heat import heat
 from silva.redteam.seen.plans import plans_of
 from silva.redteam.seen.points import place, points
 from silva.redteam.verdict import told
+from silva.tree import Record, Trajectory
 
 MOST = 500
 """Found failures that are shown."""
@@ -55,17 +56,25 @@ def plan(reading: Reading, name: str) -> dict[str, Any]:
         "exposed": sum(told(each).get("exposed") is not None for each in attacked),
         "points": [
             {
-                **msgspec.to_builtins(point),
-                "heat": msgspec.to_builtins(
-                    heat([each for each in attacked if place(each, name) == _place(point)], defended=True)
-                ),
+                **_whole(point),
+                "heat": _map([each for each in attacked if place(each, name) == _place(point)], defended=True),
             }
             for point in points({name: attempts})
         ],
-        "heat": msgspec.to_builtins(heat(attacked)),
-        "failures": msgspec.to_builtins(found[:MOST]),
+        "heat": _map(attacked),
+        "failures": [_whole(each) for each in found[:MOST]],
         "found": len(found),
     }
+
+
+def _map(attempts: list[Trajectory], *, defended: bool = False) -> dict[str, Any]:
+    drawn = heat(attempts, defended=defended)
+    return {**_whole(drawn), "cells": [_whole(each) for each in drawn.cells]}
+
+
+def _whole(record: Record) -> dict[str, Any]:
+    """A record with all its fields; what stands as it is made anew would be left out otherwise."""
+    return {name: msgspec.to_builtins(value) for name, value in msgspec.structs.asdict(record).items()}
 
 
 def _place(point: Any) -> tuple[str, ...]:
