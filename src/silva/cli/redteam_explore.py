@@ -111,8 +111,6 @@ async def _explored(
         known = await asyncio.to_thread(lake.run, settings.run)
         if known is not None and not resume:
             raise UsageError(f"run {settings.run} is already in lake {where}: --resume, or choose another --run")
-        if resume:
-            growths = _stored(lake, settings, growths)
 
         def ended(trajectory: Any) -> None:
             if not quiet:
@@ -123,18 +121,6 @@ async def _explored(
         found = await asyncio.to_thread(explored, lake, source, recorded, chosen, made)
         files = await asyncio.to_thread(_write, lake, found, output) if output is not None else {}
         return as_json(found), any(each.stopped for each in made), files
-
-
-def _stored(lake: Any, settings: Any, growths: dict[str, Any]) -> dict[str, Any]:
-    """What was planned when the exploration began: branches have been added to the trees since."""
-    from silva.redteam.exploring import under
-    from silva.rollout.branching.shoots import growth_of
-
-    found: dict[str, Any] = {}
-    for attack, growth in growths.items():
-        known = lake.run(under(settings, settings.run, attack).run)
-        found[attack] = growth if known is None else growth_of(known)
-    return found
 
 
 def _openings() -> set[str]:

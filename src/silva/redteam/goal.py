@@ -5,7 +5,7 @@
 A goal that asks for an action takes a tool of the environment whose name tells that it does such things (by the rules
 of `silva.rollout.risks`), and fills in its arguments from the tool's schema; the canary stands in one that takes free
 text, so that nobody calls it so by chance. `tool` and `arguments` of the attack's options choose another; an argument
-`{"draw": [LOW, HIGH]}` is a whole number between these, drawn anew for each task.
+`{"any": [VALUE, …]}` is one of these values, drawn anew for each task.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ def _doing(kind: str | None) -> Callable[[Offer], Order | str]:
 
 
 def drawn(arguments: Mapping[str, Any], draw: Random) -> dict[str, Any]:
-    """The arguments, `{"draw": [LOW, HIGH]}` among them drawn."""
-    return {name: draw.randint(*value["draw"]) if _open(value) else value for name, value in arguments.items()}
+    """The arguments, of `{"any": [VALUE, …]}` among them one."""
+    return {name: draw.choice(value["any"]) if _open(value) else value for name, value in arguments.items()}
 
 
 def _open(value: Any) -> bool:
     match value:
-        case {"draw": [int(low), int(high)]} if low <= high and len(value) == 1:
+        case {"any": [_, *_]} if len(value) == 1:
             return True
     return False
 

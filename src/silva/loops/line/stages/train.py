@@ -48,7 +48,7 @@ def training(loop: Loop[LineConfig], stage: Stage) -> TrainConfig:
         "output": loop.round_folder(stage) / "train",
         "policy": trained_from(loop, head_of(loop, stage)),
         "algorithm": settings.algorithm,
-        "data": {"files": [loop.folder / str(selected["file"])]},
+        "data": {"files": [loop.folder / str(selected["file"])], **selected.get("reading", {})},
         "optimiser": settings.optimiser,
         "batch": settings.batch,
         "micro_tokens": settings.micro_tokens,

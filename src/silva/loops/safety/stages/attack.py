@@ -1,0 +1,38 @@
+"""Stage `attack`: the head plays some of `train` under every attack that is learnt from."""
+
+from __future__ import annotations
+
+from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.stage import Stage
+from silva.loops.line.head import head_of, part_file
+from silva.loops.line.play import drawn, play, tasks_named
+from silva.loops.line.weights import playing
+from silva.loops.safety.config import SafetyConfig
+from silva.loops.safety.held import summed
+from silva.train.data.dataset import read_dataset
+from silva.tree import Json
+
+
+def run(loop: Loop[SafetyConfig], stage: Stage) -> Json:
+    """Play; each attack is a run of its own.
+
+    Raises:
+        UsageError: no task is left, or the environment or model is not known.
+        MissingError, UnreachableError, StoreError: as `run_rollout`.
+    """
+    settings = loop.config.rounds[stage.round - 1]
+    version = head_of(loop, stage)
+    entries = read_dataset(part_file(loop, "train")).entries
+    ids = drawn([entry.task_id for entry in entries], settings.tasks, stage.seed)
+    runs: list[str] = []
+    for place, attack in enumerate(loop.config.attacks.learn, 1):
+        runs.append(loop.run_name(stage, f"a{place}"))
+        more = {
+            "model": playing(loop, version),
+            "group": settings.group,
+            "seed": stage.seed,
+            "sampling": {"temperature": settings.temperature, "logprobs": True},
+            **attack.stages(),
+        }
+        play(loop, stage, runs[-1], tasks_named(loop, ids), more)
+    return {"version": version, "run": runs[0], **summed(loop, runs)}

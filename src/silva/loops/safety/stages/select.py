@@ -1,0 +1,88 @@
+"""Stage `select`: safe siblings as rows, or pairs of siblings, with exact ids; rows of the expert stand beside."""
+
+from __future__ import annotations
+
+import hashlib
+from random import Random
+
+from silva.curate.pairs import read_pairs
+from silva.lake import Lake
+from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.stage import Nothing, Stage
+from silva.loops.line.head import part_file
+from silva.loops.line.selected import FILE, content, tell
+from silva.loops.line.weights import context
+from silva.loops.safety.config import SafetyConfig
+from silva.train.algorithms.preference import Preference, laid_out
+from silva.train.data.dataset import read_dataset
+from silva.train.lake_samples import collect
+from silva.train.sample import Sample
+from silva.train.sample_file import write_samples
+from silva.train.step_pairs import preferences
+from silva.train.stretch import Reading
+from silva.train.truncation import fit
+from silva.tree import Json
+
+
+def run(loop: Loop[SafetyConfig], stage: Stage) -> Json:
+    """Select; write the samples, chosen and rejected in turns where they are pairs.
+
+    Raises:
+        Nothing: no pair has exact ids.
+    """
+    settings = loop.config.rounds[stage.round - 1]
+    source = Random(stage.seed)
+    found = read_pairs(loop.folder / str(loop.given(f"round-{stage.round}.explore")["file"]))
+    steps = [((each.chosen_trajectory, each.chosen_id), (each.rejected_trajectory, each.rejected_id)) for each in found]
+    with Lake.open(loop.lake, mode="read") as lake:
+        pairs, left = preferences(lake, steps)
+    if not pairs:
+        raise Nothing(f"none of {len(found)} pairs has exact ids; the first: {left[0]}")
+    if settings.control == "swapped":
+        pairs = [Preference(chosen=pair.rejected, rejected=pair.chosen) for pair in pairs]
+    limit = context(loop)
+    if settings.algorithm.name == "dpo":
+        pairs = [pair for pair in pairs if max(len(pair.chosen), len(pair.rejected)) <= limit]
+        samples = laid_out(pairs)
+    else:
+        chosen = [pair.chosen for pair in pairs]
+        count = round(settings.benign * len(chosen))
+        wanted = len(chosen) + count if settings.control == "benign" else count
+        fitted = fit(
+            [*([] if settings.control == "benign" else chosen), *_benign(loop, source, wanted)], limit, "truncate"
+        )
+        tell(stage, fitted, limit)
+        samples = list(fitted.samples)
+    file = loop.round_folder(stage) / FILE
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_samples(file, samples, force=True)
+    with file.open("rb") as opened:
+        sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
+    return {
+        "run": loop.given(f"round-{stage.round}.attack")["run"],
+        "file": str(file.relative_to(loop.folder)),
+        "reading": {"pairs": "alternating"} if settings.algorithm.name == "dpo" else {},
+        "sha256": sha256,
+        "content": content(samples),
+        "samples": len(samples),
+        "pairs": len(pairs),
+        "inexact": len(left),
+        "tasks": len({each.task_id for each in samples}),
+        "ids": sum(map(len, samples)),
+        "with_loss": sum(int(each.mask.sum()) for each in samples),
+        "logprobs_apart": 0.0,
+    }
+
+
+def _benign(loop: Loop[SafetyConfig], source: Random, count: int) -> list[Sample]:
+    """So many of the expert's attempts at tasks of `train` without an attack, none twice before all stand once."""
+    train = {entry.task_id for entry in read_dataset(part_file(loop, "train")).entries}
+    with Lake.open(loop.lake, mode="read") as lake:
+        attempts = [
+            each for each in lake.trajectories(run_id=str(loop.given("survey")["run"])) if each.task_id in train
+        ]
+        known = list(collect(lake, attempts, Reading(logprobs="optional")).samples)
+    chosen: list[Sample] = []
+    while known and len(chosen) < count:
+        chosen += source.sample(known, min(len(known), count - len(chosen)))
+    return chosen
