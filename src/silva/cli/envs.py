@@ -1,6 +1,7 @@
 """`silva envs`: which environments there are, what they are, install them, prove that they score as they should.
 
-list · show NAME · install NAME · tasks NAME · test NAME · new NAME   (errors are SilvaErrors; the root prints them)
+list · show NAME · install NAME · tasks NAME · test NAME · new NAME · serve-mcp NAME   (errors are SilvaErrors; the
+root prints them)
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from silva.cli.envs_new import new
+from silva.cli.envs_serve_mcp import serve_mcp
 from silva.errors import Exit, MissingError, SilvaError, UsageError
 
 if TYPE_CHECKING:
@@ -162,6 +164,7 @@ def test_(
 
 
 app.command()(new)
+app.command("serve-mcp")(serve_mcp)
 
 harbor_app = typer.Typer(help="Task folders in Harbor's format.", no_args_is_help=True)
 app.add_typer(harbor_app, name="harbor")

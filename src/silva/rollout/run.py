@@ -24,7 +24,7 @@ from silva.errors import Exit, UnreachableError, UsageError
 from silva.lake import Lake
 from silva.lake.heartbeat import beating
 from silva.redact import redact_json
-from silva.rollout.agent import Agent
+from silva.rollout.agent import Agent, AgentFor
 from silva.rollout.config import RolloutConfig
 from silva.rollout.guided import Guidance
 from silva.rollout.ledger import Ledger
@@ -66,12 +66,13 @@ class RunResult:
 @dataclass
 class Hooks:
     """What may watch a run: called with the scheduler and ledger when it starts, and with each trajectory; and what
-    people say to it."""
+    people say to it. `agent_for` plays in the place of the policy that the configuration names."""
 
     on_start: Callable[[Scheduler, Ledger, int], None] = lambda scheduler, ledger, total: None
     on_end: Callable[[Trajectory], None] = lambda trajectory: None
     retry: frozenset[str] = field(default_factory=frozenset)
     guidance: Guidance | None = None
+    agent_for: AgentFor | None = None
 
 
 async def run_rollout(config: RolloutConfig, *, resume: bool = False, hooks: Hooks | None = None) -> RunResult:
@@ -127,7 +128,7 @@ async def _run_in(
 
             doorway = await stack.enter_async_context(open_doorway(config, lake))
         here = left and doorway is None and crew is None
-        agent_for = await open_policy(config, stack) if here else _no_policy
+        agent_for = hooks.agent_for or (await open_policy(config, stack) if here else _no_policy)
         if crew and left:
             await crew.begin(lake, remembered, ledger)
         if not resume:

@@ -21,7 +21,7 @@ async def act(how: str, ctx: Context) -> str:
     if how == "flood":
         return "x" * (5 << 20)
     if how == "long":
-        return "y" * (3 << 20)
+        return "y" * (3 << 19)
     if how == "fail":
         raise ValueError("no such thing")
     if how == "turn":
