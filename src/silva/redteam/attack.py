@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from silva.errors import UsageError
 from silva.redteam.framing import FRAMINGS, Framing
 from silva.redteam.goal import GOALS, Goal
+from silva.redteam.mcp_surface import MCP_SURFACES
 from silva.redteam.packaged import found, table
 from silva.redteam.perturbation import PERTURBATIONS, Perturbation
 from silva.redteam.surface import SURFACES, Surface
@@ -80,7 +81,7 @@ def attacks(patterns: Sequence[str]) -> list[Attack]:
 
 def surfaces() -> dict[str, Surface]:
     """All surfaces there are, by name."""
-    return table(SURFACES, Surface)
+    return table((*SURFACES, *MCP_SURFACES), Surface)
 
 
 def framings() -> dict[str, Framing]:

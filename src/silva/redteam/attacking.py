@@ -194,7 +194,10 @@ class Attacking(Stage):
         return self._placed(observation, msgspec.to_builtins(proposal))
 
     def _placed(self, observation: Observation, told: dict[str, Any]) -> Observation:
-        placed = self._attack.surface.place(observation, told["words"])
+        shown = observation
+        if self._attack.surface.lists and observation.tools is None and self._live is not None:
+            shown = msgspec.structs.replace(observation, tools=self._live.path.tools)
+        placed = self._attack.surface.place(shown, told["words"])
         if placed is None:
             self._why = f"nothing to write into on the surface {self._attack.surface.name}"
         return observation if placed is None else _marked(placed, told)

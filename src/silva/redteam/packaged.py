@@ -5,6 +5,7 @@ own table + entry points ─▶ table(own, kind) ─▶ {name: part} ─▶ foun
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from functools import cache
 from importlib import metadata
@@ -27,6 +28,9 @@ class Part(Protocol):
     def summary(self) -> str: ...
 
 
+_LONG = 200
+"""Characters of names that still go into a line."""
+
 _Part = TypeVar("_Part", bound=Part)
 _Any = TypeVar("_Any")
 
@@ -44,10 +48,14 @@ def found(what: str, name: str, table: dict[str, _Any]) -> _Any:
     """The part of that name.
 
     Raises:
-        UsageError: there is none; the line names those there are.
+        UsageError: there is none; the line names those there are, or where they are many those that are near.
     """
     if name not in table:
-        raise UsageError(f"attack: there is no {what} {name!r}; there are: {', '.join(table)}")
+        known = ", ".join(table)
+        if len(known) > _LONG:
+            near = difflib.get_close_matches(name, table, 3, 0.4)
+            known = f"{', '.join(near) or next(iter(table))}, … ({len(table)}: silva redteam list)"
+        raise UsageError(f"attack: there is no {what} {name!r}; there are: {known}")
     return table[name]
 
 

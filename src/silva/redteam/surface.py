@@ -24,13 +24,14 @@ from silva.tree import Message, TextPart, user
 @dataclass(frozen=True, slots=True)
 class Surface:
     """One place. `moment`: in the `opening`, in the `result` of an action, or in the environment's `state`, where
-    `place` has nothing to do."""
+    `place` has nothing to do. `lists`: of a result, whether `place` is given the tools in force, to list them anew."""
 
     name: str
     summary: str
     moment: Literal["opening", "result", "state"]
     place: Callable[[Observation, str], Observation | None] = lambda observation, words: observation
     standards: tuple[str, ...] = ()
+    lists: bool = False
 
 
 def behind(role: str) -> Callable[[Observation, str], Observation | None]:

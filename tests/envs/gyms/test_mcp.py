@@ -87,7 +87,7 @@ async def test_servers_that_misbehave_are_told_in_a_line_and_the_next_episode_is
             acts += [call("read_resource", {"uri": "rogue://note"}, "r"), call("nothing", {}, "n")]
             acts += [call("get_prompt", {"name": "greet", "who": "Ada"}, "p")]
             failed, long, note, nothing, greeting = (await env.step(assistant("", *acts))).messages
-            assert "error" in failed.text and "no such thing" in failed.text
+            assert failed.text.startswith("error: ")
             assert long.text.endswith("characters more]") and len(long.text) < 1_100_000
             assert note.text == "what the note says" and greeting.text == "Greet Ada."
             assert "no tool 'nothing'" in nothing.text
