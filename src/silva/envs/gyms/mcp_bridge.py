@@ -2,9 +2,9 @@
 
     mcp/FILE.yaml ─ servers ─▶ sandbox (a command) or HTTP (a url) ─▶ tools ─▶ calls ─▶ results ─▶ check ─▶ Evaluation
 
-Servers are started anew for every episode. Of several servers each tool is named `SERVER__TOOL`. Where a server
-announces another list of its tools, the agent is shown it with the next answer, whatever it says now. A server's wish
-to sample from the agent's model is declined.
+Servers are started anew for every episode. Of several servers each tool is named `SERVER__TOOL`. They are asked for
+their tools again after every turn; where one says otherwise than before, announced or not, the agent is shown it with
+the next answer. A server's wish to sample from the agent's model is declined.
 """
 
 from __future__ import annotations
@@ -106,10 +106,10 @@ class McpBridge:
             self._ended = True
             return Observation(done=True)
         answers = [await self._called(made) for made in action.tool_calls]
-        changed = [name for name, server in self._servers.items() if server.changed]
-        for name in changed:
-            self._listed[name] = await self._servers[name].listed()
-        return Observation(messages=tuple(answers), tools=self._tools() if changed else None)
+        before = dict(self._listed)
+        for name, server in self._servers.items():
+            self._listed[name] = await server.listed()
+        return Observation(messages=tuple(answers), tools=None if self._listed == before else self._tools())
 
     async def evaluate(self) -> Evaluation:
         """1 where all that the check asks for holds, else 0."""

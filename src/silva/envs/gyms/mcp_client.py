@@ -34,11 +34,10 @@ class Broken(SilvaError):
 
 
 class Connection:
-    """A server that is connected. `changed` tells that it announced another list of tools since the last listing."""
+    """A server that is connected."""
 
     def __init__(self, name: str, seconds: float, why: Callable[[], str]) -> None:
         self.name = name
-        self.changed = False
         self._seconds, self._why = seconds, why
         self._client: Any = None
         self._closing = asyncio.Event()
@@ -73,7 +72,6 @@ class Connection:
         Raises:
             Broken: it does not answer, or lists more than can be shown to anybody.
         """
-        self.changed = False
         tools = [
             Tool(name=each.name, description=each.description or "", parameters=each.input_schema)
             for each in await self._all("tools", self._client.list_tools, "tools")
@@ -128,23 +126,16 @@ class Connection:
         from mcp import Client
 
         try:
-            async with Client(target, message_handler=self._heard, cache=None) as client:
+            async with Client(target, cache=None) as client:
                 self._client = client
                 ready.set_result(None)
                 await self._closing.wait()
         except BaseException as error:
             if not ready.done():
-                ready.set_exception(self._broken(f"it cannot be connected to: {_first(error)}"))
+                ready.set_exception(self._broken(self._why() or f"it cannot be connected to: {_first(error)}"))
                 ready.exception()
             if isinstance(error, asyncio.CancelledError):
                 raise
-
-    async def _heard(self, message: Any) -> None:
-        if getattr(message, "method", "") == "notifications/tools/list_changed":
-            self.changed = True
-        root = getattr(message, "root", None)
-        if getattr(root, "method", "") == "notifications/tools/list_changed":
-            self.changed = True
 
     async def _all(self, what: str, ask: Callable[..., Coroutine[Any, Any, Any]], field: str) -> list[Any]:
         found: list[Any] = []
