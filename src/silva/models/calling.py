@@ -225,10 +225,11 @@ class Caller:
         raise NotImplementedError
 
     async def _post(self, url: URL, body: bytes, headers: dict[str, str]) -> aiohttp.ClientResponse | Response:
-        if url.scheme == "http" and (url in self._plain or proxy_of(url) is None):
-            if url not in self._plain:
-                self._plain[url] = Plain(url)
-            return await self._plain[url].post(body, headers)
+        plain = self._plain.get(url)
+        if plain is None and url.scheme == "http" and proxy_of(url) is None:
+            plain = self._plain[url] = Plain(url)
+        if plain is not None:
+            return await plain.post(body, headers)
         return await self._session().post(url, data=body, headers=headers, allow_redirects=False)
 
     def _session(self) -> aiohttp.ClientSession:

@@ -159,7 +159,9 @@ class Assembly(Pieces):
             self._logprobs.extend(map(_logprob, choice.logprobs.content))
         around, said = None, (chunk.extra, chunk.system_fingerprint, choice.extra)
         if said != self._said or chunk.usage is not None:  # most say the same as the one before
-            around, self._said = both(chunk.around, nested(choices=choice.extra)), said
+            around, self._said = chunk.around, said
+            if choice.extra:
+                around = both(around, nested(choices=choice.extra))
         delta = choice.delta
         if delta is None:
             return self._piece(around, None, "", "")

@@ -14,6 +14,7 @@ the reply, its usage and its choice in the completion's, `{…, "usage": {…}, 
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -182,17 +183,23 @@ class WireUsage(Open):
     @property
     def beside(self) -> Json | None:
         """What it says beyond what a `Usage` holds."""
-        own = {name: value for name in _BY_OTHER_NAMES if (value := getattr(self, name)) is not None}
-        details = self.prompt_tokens_details
-        return joined(own or None, joined(self.extra, nested(prompt_tokens_details=details and details.extra)))
+        found, details = self.extra, self.prompt_tokens_details
+        if details is not None and details.extra:
+            found = joined(found, {"prompt_tokens_details": details.extra})
+        told = _by_other_names(self)
+        if told != _NO_NAMES:
+            found = joined({n: v for n, v in zip(_OTHER_NAMES, told, strict=True) if v is not None}, found)
+        return found
 
 
-_BY_OTHER_NAMES = (
+_OTHER_NAMES = (
     "prompt_cache_hit_tokens",
     "prompt_cache_miss_tokens",
     "cache_read_input_tokens",
     "cache_creation_input_tokens",
 )
+_by_other_names = attrgetter(*_OTHER_NAMES)
+_NO_NAMES = (None,) * len(_OTHER_NAMES)
 
 
 class WireReply(Open):
@@ -214,8 +221,12 @@ class WireReply(Open):
         """What it says beyond its choices that nobody here reads."""
         if self.extra is None and self.system_fingerprint is None and self.usage is None:
             return None
-        named = None if self.system_fingerprint is None else {"system_fingerprint": self.system_fingerprint}
-        return joined(joined(self.extra, named), nested(usage=self.usage and self.usage.beside))
+        found = self.extra
+        if self.system_fingerprint is not None:
+            found = joined(found, {"system_fingerprint": self.system_fingerprint})
+        if self.usage is not None and (counted := self.usage.beside):
+            found = joined(found, {"usage": counted})
+        return found
 
 
 read_reply: Reader[WireReply] = Reader(WireReply)

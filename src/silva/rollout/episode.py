@@ -166,7 +166,8 @@ class Episode:
             return live, observation
         stages = self._roles.stages(live)
         shown = await stages.on_observation(live, observation)
-        await _keep_images(live, observation, shown.observation)
+        if observation.blobs or shown.observation.blobs:
+            await _keep_images(live, observation, shown.observation)
         live.path.observe(observation, seconds, shown, voice)
         if live.path.turns:
             await stages.after_turn(live, shown.observation)

@@ -122,7 +122,7 @@ class Roles:
     @property
     def usage(self) -> Usage:
         """What all of them cost together."""
-        return self._together()[1]
+        return self._together()[1] if self._others else self._first.live.path.usage
 
     def attributes(self, scores: Mapping[str, float], score: float | None) -> dict[str, Any]:
         """What the trajectory's record says: of one agent what its stages say, of several also who they were."""

@@ -46,7 +46,7 @@ class RunResult:
     """How a run went. `trajectories` holds every counted attempt, those of earlier parts of the run too."""
 
     run: Run
-    trajectories: list[Trajectory]
+    trajectories: list[Trajectory] = field(repr=False)  # asyncio writes out what its main task gave, to throw it away
     floors: dict[str, float]
     remaining: int = 0
     stopped: str = ""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import msgspec
+
 from silva.envs.protocol import Observation
 from silva.tree import Author
 
@@ -17,8 +19,7 @@ class Writer:
     stage: str
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
+class Shown(msgspec.Struct, frozen=True):
     """What the agent is shown (`observation`), what the environment said (`original`), and who wrote the messages, by
     their place, that are not as it said them."""
 

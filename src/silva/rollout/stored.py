@@ -15,11 +15,19 @@ class Stored:
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         nodes = tuple(nodes)
+        self._set_aside: dict[str, Node] = {}
+        self._beside: list[Node] = []
+        self._at: dict[int, Node] = {}
+        self.summaries: dict[str, Node] = {}
+        """By the node at which each came into force."""
+        if nodes:  # none as a rule
+            self._sort(nodes)
+
+    def _sort(self, nodes: tuple[Node, ...]) -> None:
         replaced = {str(node.attributes[INSTEAD_OF]) for node in nodes if INSTEAD_OF in node.attributes}
         self._set_aside = {node.id: node for node in nodes if node.id in replaced}
         self._beside = [node for node in nodes if BESIDE in node.attributes]
         self.summaries = made_at(node for node in nodes if node.author is Author.SUMMARISER)
-        """By the node at which each came into force."""
         self._at = {
             node.depth: node
             for node in nodes

@@ -50,7 +50,7 @@ def pipeline(
     def wanted() -> Iterator[Stage]:
         if config.summary_at is not None:
             yield Summaries(config.summary, config.summary_at, path)
-        if isinstance(guidance, Watching):
+        if guidance is not None and isinstance(guidance, Watching):  # a protocol, which is slow to ask about
             yield Watchers(guidance)
         if guided is not None:
             yield Words(guided)

@@ -73,7 +73,8 @@ class Pipeline:
         Raises:
             Ended: a stage took a message away.
         """
-        shown, writers = observation, dict[int, Writer]()
+        shown = observation
+        writers: dict[int, Writer] = {}
         for stage in self._at["on_observation"]:
             before, shown = shown, await _of(stage, stage.on_observation(live, shown))
             if len(shown.messages) < len(before.messages):
