@@ -16,6 +16,7 @@ import msgspec
 from silva.envs import Observation
 from silva.redteam.attack import perturbation
 from silva.redteam.perturbation import Moment, Perturbation
+from silva.redteam.renaming import renamed, restored
 from silva.rollout.agent import Turn
 from silva.rollout.guided_nodes import REFUSED
 from silva.rollout.stages import Live, Refusal, Stage
@@ -50,19 +51,30 @@ class Perturbing(Stage):
         if not 0 < share <= 1:
             raise ValueError(f"share {share}: a share of the turns, above 0 and at most 1")
         self._kinds, self._share = [perturbation(name) for name in names], share
+        self._renames = any(kind.renames for kind in self._kinds)
         self._live: Live | None = None
 
     async def on_action(self, live: Live, turn: Turn) -> Turn | Refusal:
         """See `Stage`."""
         self._live = live
         kind, draw = self._striking(live, live.path.turns + 1)
-        if kind is None or kind.refuse is None or not turn.message.tool_calls:
-            return turn
-        return Refusal(self.name, kind.refuse(Moment(draw)), Author.ENVIRONMENT)
+        why = ""
+        if kind is not None and kind.refuse is not None and turn.message.tool_calls:
+            why = kind.refuse(Moment(draw, action=turn.message))
+        if not why and self._renames and turn.message.tool_calls:
+            taken = restored(turn.message, live.path.tools)
+            if not isinstance(taken, str):
+                return msgspec.structs.replace(turn, message=taken)
+            why = taken
+        return Refusal(self.name, why, Author.ENVIRONMENT) if why else turn
 
     async def on_observation(self, live: Live, observation: Observation) -> Observation:
         """See `Stage`."""
         self._live = live
+        if self._renames and observation.tools:
+            observation = renamed(observation)
+            attributes = {**observation.attributes, MARK: "renamed"}
+            observation = msgspec.structs.replace(observation, attributes=attributes)
         kind, draw = self._striking(live, live.path.turns)
         if kind is None or kind.show is None or observation.done or not live.path.turns:
             return observation
