@@ -105,7 +105,7 @@ def _misread(text: str, moment: Moment) -> str:
     """What a poor sensor tells: every figure is a little off, and where there is none something is not seen."""
     if re.search(r"\d", text):
         return re.sub(r"\d+", lambda found: str(max(0, int(found[0][:18]) + moment.draw.choice((-2, -1, 1, 2)))), text)
-    seen = re.split(r"(?<=[.!?\n,;])\s*", text)
+    seen = [each for each in re.split(r"(?<=[.!?\n,;])\s*", text) if each]
     if len(seen) > 1:
         del seen[moment.draw.randrange(len(seen))]
     return " ".join(seen)
