@@ -1,13 +1,14 @@
 """APOLLO in small: does it help that a person guides while data are played, and that bad turns are masked?
 
-    python benchmarks/learning/apollo.py --env babyai-onward --policy tiny --seeds 10 11 12 13 14
+    python benchmarks/learning/apollo.py --env babyai-acts --policy tiny --seeds 20 21 22 23 24
 
-A policy from nothing is taught by the expert in small rooms, and then plays tasks in larger ones, summing up its own work as it goes:
-alone, with a person (`examples/apollo/coach.yaml`: says what to try, calls wrong turns bad, takes over at every second turn that
-would go wrong), and with somebody who does just the same and knows the way of another task (the control, which must not help).
-Attempts that succeeded are masked (the rules of `silva curate mask`, and the turns that the person called bad), made into rows
-(`silva.train.rows`) with loss on what the person took, and trained on, as many steps in each case. All are measured on held-out tasks
-of the larger rooms, where nobody speaks.
+A policy from nothing is taught by the expert to walk to things, and then plays tasks that want what it has never done,
+doors to open and things to pick up: alone, with a person (`examples/apollo/coach.yaml`: says what to try, calls wrong
+turns bad, takes over at every second turn that would go wrong), and with somebody who does just the same and knows the
+way of another task (the control, which must not help). Attempts that succeeded are masked (the rules of `silva curate
+mask`, and the turns that the person called bad), made into rows (`silva.train.rows`) with loss on what the person took,
+and trained on, as many steps in each case. Who never succeeded has nothing to learn from. All are measured on held-out
+tasks of the second kind, where nobody speaks.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ WORDS = 24
 STEPS = 80
 FIT = {"batch": 8, "rate": 1e-3}
 CONTEXT = 2048
-"""Ids that the policy reads: with 1,024 there was no room to be asked for a summary."""
+"""Ids that the policy reads."""
 COPIES = Copies(actions=7, summary=10)
 SFT = {"name": "sft"}
 

@@ -2,7 +2,7 @@
 
     babyai           GoToObjS4 and GoToLocalS5N2: two small rooms, an object named in the mission, several turns
     babyai-rooms     larger rooms of the same, one object or few, five to ten turns: a wrong turn has time to cost more
-    babyai-onward    larger rooms after small ones: what was taught before (`first`) is not enough, and the policy sums up
+    babyai-acts      doors to open and things to pick up, after rooms in which one only walks (`first`)
     reasoning-gym/…  one generator's questions, one turn, the answer between tags
 
 Tasks to learn from and tasks to measure on come from different seeds of the same levels or generator, and none of the
@@ -87,19 +87,6 @@ SETTINGS = {
         play={"agent": "react", "pool": 24, "sampling": {"max_tokens": 24}, "budget": {"turns": 20}},
         held_out=40,
         tags=("GoToObjS6-v1", "GoToObj-v0", "GoToLocalS6N2-v0", "GoToRedBallNoDists-v0"),
-    ),
-    "babyai-onward": Setting(
-        env="babyai",
-        play={
-            "agent": "react",
-            "pool": 24,
-            "sampling": {"max_tokens": 24},
-            "budget": {"turns": 12},
-            "summary": {"at": 360, "keep": 0.5, "max_tokens": 48},
-        },
-        held_out=96,
-        tags=("GoToObjS6-v1", "GoToLocalS6N2-v0", "GoToLocalS6N3-v0", "GoToRedBallNoDists-v0"),
-        first=("GoToObjS4-v0", "GoToLocalS5N2-v0"),
     ),
     "babyai-acts": Setting(
         env="babyai",
