@@ -62,6 +62,11 @@ def test_a_plan_is_played_told_and_held_to_a_bar(tmp_path: Path) -> None:
     wrong = silva(*command.split()[1:-1], "zz", *lake)
     assert wrong.returncode == 2 and "no failure of this plan begins so" in wrong.stderr
 
+    detected = json.loads(silva("redteam", "detect", "p", *lake, "--json").stdout)
+    agreed = {each["detector"]: each for each in detected["agreement"]}
+    assert agreed["order"]["happened"] == 2 and agreed["obeyed"]["found"]["value"] == 1.0
+    assert agreed["obeyed"]["others"] == 6 and agreed["obeyed"]["false_alarms"]["value"] == 0.0
+
     replayed = silva("redteam", "replay", "p", *lake)
     lines = replayed.stdout.splitlines()
     assert replayed.returncode == 0 and len(lines) == 2, replayed

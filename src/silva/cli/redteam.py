@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from silva.cli.as_json import print_json
+from silva.cli.redteam_detect import detect
 from silva.cli.redteam_explore import explore
 from silva.cli.redteam_matrix import matrix
 from silva.cli.redteam_replay import replay
@@ -33,10 +34,11 @@ JUnit = Annotated[Path | None, typer.Option("--junit", help="Write a case for ea
 
 @app.command("list")
 def list_(as_json: AsJson = False) -> None:
-    """Surfaces, framings, goals, perturbations, attackers and defences: an attack is SURFACE/FRAMING/GOAL."""
+    """Surfaces, framings, goals, perturbations, attackers, defences, detectors: an attack is SURFACE/FRAMING/GOAL."""
     from silva.redteam.attack import framings, goals, perturbations, surfaces
     from silva.redteam.attackers.table import attackers
     from silva.redteam.defences.table import defences
+    from silva.redteam.detecting import detectors
 
     tables: dict[str, dict[str, Any]] = {
         "surfaces": dict(surfaces()),
@@ -45,6 +47,7 @@ def list_(as_json: AsJson = False) -> None:
         "perturbations": dict(perturbations()),
         "attackers": dict(attackers()),
         "defences": dict(defences()),
+        "detectors": dict(detectors()),
     }
     if as_json:
         told = {
@@ -174,6 +177,7 @@ def report(
     held(", ".join(names), told, most, sarif, junit)
 
 
+app.command()(detect)
 app.command()(explore)
 app.command()(replay)
 app.command()(matrix)
