@@ -12,7 +12,9 @@ by `stages: {NAME: {options}}`, and the options are what the class is called wit
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import metadata
 
 from silva.errors import UsageError
@@ -71,8 +73,14 @@ def plugged_in(config: RolloutConfig) -> list[Stage]:
     """
     if not config.stages:
         return []
-    known = {point.name: point for point in metadata.entry_points(group=GROUP)}
+    known = _installed(tuple(sys.path))
     return [_made(name, options, known) for name, options in config.stages.items()]
+
+
+@cache
+def _installed(path: tuple[str, ...]) -> dict[str, metadata.EntryPoint]:
+    """The stages that packages on this path register, read once: for every episode it would cost more than turns do."""
+    return {point.name: point for point in metadata.entry_points(group=GROUP)}
 
 
 def _made(name: str, options: dict[str, object], known: dict[str, metadata.EntryPoint]) -> Stage:
