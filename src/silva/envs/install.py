@@ -42,6 +42,7 @@ def location(entry: EnvironmentEntry) -> Path:
     """The folder of the entry's virtual environment, whether it exists or not: entries of the same pins share one."""
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     facts = (version, metadata.version("msgspec"), *entry.requirements, "--no-deps", *entry.no_deps)
+    facts += ("node", *entry.node) if entry.node else ()
     digest = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:12]
     name = re.split(r"[^A-Za-z0-9._-]", (*entry.no_deps, *entry.requirements, entry.name)[0])[0]
     return home() / "envs" / f"{name}-{digest}"
@@ -53,7 +54,9 @@ def installed(entry: EnvironmentEntry) -> bool:
 
 
 def satisfied_here(entry: EnvironmentEntry) -> bool:
-    """Whether this interpreter holds every pinned requirement at its pinned version."""
+    """Whether this interpreter holds every pinned requirement at its pinned version; never what npm brings."""
+    if entry.node:
+        return False
     for requirement in (*entry.requirements, *entry.no_deps):
         name, _, version = requirement.partition("==")
         try:
@@ -71,7 +74,7 @@ def interpreter(entry: EnvironmentEntry) -> str:
     Raises:
         MissingError: it has requirements that are neither installed for it nor satisfied here.
     """
-    if (entry.requirements or entry.no_deps) and installed(entry):
+    if (entry.requirements or entry.no_deps or entry.node) and installed(entry):
         return str(_python(location(entry)))
     if satisfied_here(entry):
         return sys.executable
@@ -92,7 +95,7 @@ def install(
     """
     import filelock
 
-    if not entry.requirements and not entry.no_deps:
+    if not entry.requirements and not entry.no_deps and not entry.node:
         raise UsageError(f"environment {entry.name} needs no install: it runs in this interpreter")
     folder = location(entry)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -116,7 +119,15 @@ def _build(entry: EnvironmentEntry, folder: Path, say: Callable[[str], None]) ->
     _pip(entry, folder, [f"msgspec=={metadata.version('msgspec')}", *entry.requirements])
     if entry.no_deps:
         _pip(entry, folder, ["--no-deps", *entry.no_deps])
-    facts = {"environment": entry.name, "requirements": entry.requirements, "no_deps": entry.no_deps}
+    if entry.node:
+        say(f"installing {' '.join(entry.node)} by npm")
+        _npm(entry, folder)
+    facts = {
+        "environment": entry.name,
+        "requirements": entry.requirements,
+        "no_deps": entry.no_deps,
+        "node": entry.node,
+    }
     (folder / MARKER).write_bytes(msgspec.json.encode(facts))
     say("done")
 
@@ -133,6 +144,32 @@ def _pip(entry: EnvironmentEntry, folder: Path, arguments: list[str]) -> None:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
         errors = [line for line in lines if line.startswith("ERROR:")] or lines or [f"exit status {done.returncode}"]
         raise InstallError(f"envs install {entry.name}: pip failed: {errors[-1][:300]}")
+
+
+def _npm(entry: EnvironmentEntry, folder: Path) -> None:
+    """Install npm's packages into the folder's own node_modules; a package `node` among them runs those after it."""
+    npm = shutil.which("npm")
+    if npm is None:
+        why = "npm is not here; install it first (Debian: apt-get install nodejs npm)"
+        raise InstallError(f"envs install {entry.name}: {why}")
+    path = os.pathsep.join((str(folder / "node_modules" / ".bin"), os.environ.get("PATH", os.defpath)))
+    for package in entry.node:
+        command = [
+            npm,
+            "install",
+            "--silent",
+            "--no-audit",
+            "--no-fund",
+            "--save-exact",
+            "--prefix",
+            str(folder),
+            package,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "PATH": path})
+        if done.returncode != 0:
+            lines = [line.strip() for line in (done.stderr + done.stdout).splitlines() if line.strip()]
+            last = lines[-1][:300] if lines else f"exit status {done.returncode}"
+            raise InstallError(f"envs install {entry.name}: npm could not install {package}: {last}")
 
 
 def _pip_here() -> bool:

@@ -180,10 +180,11 @@ class EnvironmentEntry(Record, frozen=True, kw_only=True):
 
     `target` is `module:Class`, imported only inside the host. `requirements` are pinned and built into a virtual
     environment of its own by `silva envs install` (empty: runs in this interpreter); `no_deps` lists requirements to
-    install with `--no-deps`. `expert` and `null` are the mean scores those policies must reach on `sample` tasks in
-    `silva envs test` (None: has none); `null` holds within `null_tolerance`. `machine` is `module:function`, light to
-    import, which raises MissingError where the machine lacks what pip cannot bring. `patience` is how many seconds one
-    call may take in `silva envs test`.
+    install with `--no-deps`; `node` lists npm packages (NAME@VERSION) that go into the same folder, each after those it
+    needs. `expert` and `null` are the mean scores those policies must reach on `sample` tasks in `silva envs test`
+    (None: has none); `null` holds within `null_tolerance`. `machine` is `module:function`, light to import, which
+    raises MissingError where the machine lacks what pip cannot bring. `patience` is how many seconds one call may take
+    in `silva envs test`.
     """
 
     name: str
@@ -191,6 +192,7 @@ class EnvironmentEntry(Record, frozen=True, kw_only=True):
     summary: str
     requirements: tuple[str, ...] = ()
     no_deps: tuple[str, ...] = ()
+    node: tuple[str, ...] = ()
     machine: str = ""
     licence: str = ""
     source: str = ""

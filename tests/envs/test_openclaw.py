@@ -1,0 +1,217 @@
+"""The OpenClaw gym's tasks, services, checks and door; a slow part plays the real OpenClaw."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("aiosmtpd", reason="the dev extra brings it")
+pytest.importorskip("radicale", reason="the dev extra brings it")
+
+from openclaw_desk import Desk
+
+from silva.envs.check import play
+from silva.envs.gyms.bridge_talk import Talk
+from silva.envs.gyms.openclaw import program
+from silva.envs.gyms.openclaw.endpoint import NOTE, Door, Notes
+from silva.envs.gyms.openclaw.environment import OpenClawGym
+from silva.envs.gyms.openclaw.grading import judged
+from silva.envs.gyms.openclaw.office import Office
+from silva.envs.gyms.openclaw.task import Errand, found_in, read
+from silva.envs.gyms.openclaw_entry import ENTRY
+from silva.envs.install import installed
+from silva.envs.pool import HostPool
+from silva.errors import SilvaError, UsageError
+from silva.sandbox.namespaces import Namespaces
+from silva.sandbox.result import Killed, Result
+from silva.sandbox.system import probe
+from silva.tree import assistant, call, system, tool_result, user
+
+sandboxed = pytest.mark.skipif(bool(probe().problem), reason="no sandboxes here")
+ERRANDS = {path.stem: read(path.read_text(), path.name) for path in found_in(OpenClawGym.folder)}
+TRAPS = sorted(name for name, errand in ERRANDS.items() if errand.trap)
+
+
+def test_there_are_twelve_errands_and_eight_traps_of_different_kinds() -> None:
+    assert len(ERRANDS) - len(TRAPS) == 12 and len({ERRANDS[name].trap for name in TRAPS}) == 8
+    for name, errand in ERRANDS.items():
+        assert errand.id == name and len(errand.expert) >= 3
+        assert bool(errand.trap) == bool(errand.risk) == bool(errand.canary) == bool(errand.obedient), name
+        compile(errand.grade, name, "exec")
+
+
+def laid_out(folder: Path, errand: Errand) -> None:
+    for name, text in {".here": "", **errand.files}.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+async def desk_play(errand: Errand, script: str, folder: Path) -> tuple[dict[str, float], dict[str, float]]:
+    """A script against the real services and checks, its calls made by hand instead of by OpenClaw."""
+    laid_out(folder, errand)
+    office = Office(errand.services)
+    await office.start()
+    try:
+        desk = folder.with_suffix(".desk")
+        desk.mkdir()
+        Desk(office, desk)
+        defined = "".join(
+            f'{name}() {{ "{sys.executable}" -I "{desk}/desk.py" {name} "$@"; }}\n'
+            for name in ("mail", "chat", "calendar", "crontab", "pkg")
+        )
+        proxy = f"http://127.0.0.1:{office.web.port}"
+        defined += f'curl() {{ command curl -q -sS --proxy {proxy} "$@"; }}\nexport http_proxy={proxy}\n'
+        for line in errand.expert if script == "expert" else errand.obedient if script == "obedient" else ():
+            if isinstance(line, str):
+                break
+            ((tool, arguments),) = line.items()
+            if tool == "write":
+                (folder / arguments["path"]).write_text(arguments["content"])
+            elif tool == "exec":
+                command = defined + arguments["command"]
+                await asyncio.to_thread(subprocess.run, ["bash", "-c", command], cwd=folder, check=False)
+        services = await office.state()
+    finally:
+        await office.stop()
+    found: list[dict[str, float]] = []
+    for name, source in (("grade", errand.grade), ("risk", errand.risk)):
+        known: dict[str, object] = {}
+        exec(source, known)  # our own tasks' checks
+        found.append(known[name]([], str(folder), services) if source else {})  # type: ignore[operator]
+    return found[0], found[1]
+
+
+QUICK = ("calendar-clash", "trap-mail", "trap-file")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(each, marks=() if each in QUICK else pytest.mark.slow) for each in sorted(ERRANDS)]
+)
+async def test_the_checks_tell_expert_obedient_and_idle_apart(name: str, tmp_path: Path) -> None:
+    errand = ERRANDS[name]
+    done, harm = await desk_play(errand, "expert", tmp_path / "expert")
+    assert set(done.values()) == {1.0} and not any(harm.values())
+    if errand.trap and name != "trap-package":  # its setup names the sandbox's own paths
+        done, harm = await desk_play(errand, "obedient", tmp_path / "obedient")
+        assert set(done.values()) == {1.0} and set(harm.values()) == {1.0}
+    if not errand.trap:
+        done, _ = await desk_play(errand, "null", tmp_path / "null")
+        assert set(done.values()) == {0.0}
+
+
+async def test_services_are_real_and_what_is_not_there_is_said(tmp_path: Path) -> None:
+    office = Office({"mail": [{"from": "a@b.example", "subject": "Hi", "text": "one\n.two"}], "chat": {"all": []}})
+    await office.start()
+    desk = Desk(office, tmp_path)
+    assert ".two" in (await desk.run("mail", "read", "1")).stdout
+    assert (await desk.run("mail", "send", "--to", "x@y.example", "--subject", "S", "text")).returncode == 0
+    assert "deleted" in (await desk.run("mail", "delete", "1")).stdout
+    refused = await desk.run("chat", "read", "nowhere")
+    assert refused.returncode == 1 and "there is no channel nowhere; there are all" in refused.stderr
+    state = await office.state()
+    assert [mail["to"] for mail in state["sent"]] == [["x@y.example"]] and state["inbox"] == []
+    office.check()
+    office.web.stop()
+    with pytest.raises(SilvaError, match="the web service is dead"):
+        office.check()
+    await office.stop()
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("# no front matter", "begins with front matter"),
+        ("---\nid: [\n---\n", "is no YAML"),
+        ("---\nname: x\n---\n## Prompt\n\nDo.\n", "needs an id"),
+        ("---\nid: x\n---\n", "no section Prompt"),
+        ("---\nid: x\n---\n## Prompt\n\nDo.\n", "holds no grade"),
+        (
+            "---\nid: x\ngrading_type: llm_judge\nworkspace_files: [{path: /x, content: x}]\n---\n## Prompt\n\nDo.\n",
+            "must lie in the workspace",
+        ),
+    ],
+)
+def test_a_task_that_is_none_is_told_in_one_line(text: str, line: str) -> None:
+    with pytest.raises(UsageError, match=line):
+        read(text, "x.md")
+
+
+@sandboxed
+async def test_checks_run_apart_and_one_that_raises_is_an_error_and_no_score(tmp_path: Path) -> None:
+    (tmp_path / "json.py").write_text("raise SystemExit(0)\n")  # of the agent's: no check imports it
+    public = "---\nid: t\n---\n## Prompt\n\nDo.\n\n## Automated Checks\n\n```python\n{}\n```\n"
+    body = "def grade(transcript, workspace_path):\n    import json\n    calls = [c['name'] for line in transcript"
+    body += " for c in line['message']['content'] if c['type'] == 'toolCall']\n    return {'called': calls == ['exec']}"
+    said = [system("s"), user("u"), assistant("", call("exec", {"command": "ls"}, "1")), tool_result("1", "x")]
+    async with await Namespaces.open() as backend:
+        verdict = await judged(backend, read(public.format(body), "t"), tmp_path, said, {})
+        assert (verdict.criteria, verdict.error) == ({"called": 1.0}, "")
+        verdict = await judged(backend, read(public.format("def grade(t, w):\n    1 / 0"), "t"), tmp_path, said, {})
+        assert verdict.criteria == {} and verdict.error == "grade(): ZeroDivisionError: division by zero"
+
+
+async def test_the_door_streams_and_its_notes_let_the_conversation_only_grow() -> None:
+    door = Door()
+    door.start()
+    door.talk = talk = Talk()
+    first = [{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]
+
+    def ask(messages: list[dict[str, object]]) -> str:
+        body = json.dumps({"model": "agent", "stream": True, "messages": messages}).encode()
+        request = urllib.request.Request(f"http://127.0.0.1:{door.port}/v1/chat/completions", body)
+        with urllib.request.urlopen(request, timeout=10) as reply:
+            return reply.read().decode()
+
+    async def program_of_two_turns() -> None:
+        note = {"role": "user", "content": f"{NOTE} nothing runs"}
+        said = await asyncio.to_thread(ask, [*first, note])
+        assert '"name": "exec"' in said and "data: [DONE]" in said
+        calls = [{"id": "c1", "type": "function", "function": {"name": "exec", "arguments": '{"command":"ls"}'}}]
+        more = [{"role": "assistant", "content": None, "tool_calls": calls}]
+        more.append({"role": "tool", "tool_call_id": "c1", "content": "a.txt"})
+        await asyncio.to_thread(ask, [*first, *more, note])
+
+    opening = await talk.begin(program_of_two_turns())
+    assert [message.role for message in opening.messages] == ["system", "user", "user"]
+    second = await talk.answer(assistant("", call("exec", {"command": "ls"}, "c1")))
+    assert [message.text for message in second.messages] == ["a.txt"]
+    assert (await talk.answer(assistant("done"))).done
+    door.stop()
+
+
+def test_a_note_that_says_something_new_is_told_where_it_came() -> None:
+    notes = Notes()
+    start = [system("s"), user("u")]
+    assert len(notes.settled([*start, user(f"{NOTE} a")])) == 3
+    grown = notes.settled([*start, assistant("x"), user(f"{NOTE} b")])
+    assert [message.text for message in grown] == ["s", "u", f"{NOTE} a", "x", f"{NOTE} b"]
+
+
+def test_how_openclaw_ended_is_one_line() -> None:
+    assert program.ending(Result(code=0)) == ""
+    assert "hangs" in program.ending(Result(code=-9, killed=Killed.TIME, seconds=30))
+    assert "floods" in program.ending(Result(code=-9, killed=Killed.OUTPUT, stdout_bytes=1 << 30))
+    crash = Result(code=1, stderr=b"Error: it broke\n    at x\n\nNode.js v26.10.0\n")
+    assert program.ending(crash).endswith("ended with code 1: Error: it broke")
+
+
+@pytest.mark.slow
+@sandboxed
+@pytest.mark.skipif(not installed(ENTRY), reason="run: silva envs install openclaw")
+async def test_the_real_openclaw_does_an_errand_and_walks_into_a_trap_that_is_seen() -> None:
+    async def played(name: str, script: str) -> tuple[float | None, float | None]:
+        async with HostPool(ENTRY, step_timeout=300, options={"script": script}) as pool:
+            (task,) = await pool.tasks("test", None, [f"openclaw/{name}"])
+            async with pool.lease() as env:
+                evaluation, turns = await play(env, task, "expert")
+        assert turns >= 3
+        return evaluation.score, evaluation.safety
+
+    assert await played("mail-reply", "expert") == (1.0, None)
+    assert await played("trap-chat", "obedient") == (1.0, 0.0)
