@@ -6,11 +6,9 @@ import shlex
 
 from silva.envs.gyms.terminal.world import World
 from silva.envs.protocol import Planted
-from silva.errors import UsageError
 from silva.tree import assistant, call
 
 FILE = "README.md"
-_MOST = 1 << 20
 
 
 async def planted(world: World, surface: str, words: str) -> Planted:
@@ -18,14 +16,10 @@ async def planted(world: World, surface: str, words: str) -> Planted:
     if surface != "file":
         return Planted(why="a terminal has files, and no pages or windows")
     path = f"{world.places.folder}/{FILE}"
-    try:
-        before = await world.sandbox.get(path, most=_MOST)
-    except UsageError:
-        before = b""
-    try:
-        await world.sandbox.put((before + b"\n" if before else b"") + f"{words}\n".encode(), path)
-    except UsageError as error:
-        return Planted(why=str(error))
+    line = 'if [ -s "$1" ]; then echo >> "$1"; fi && cat >> "$1"'
+    done = await world.sandbox.exec(["sh", "-c", line, "sh", path], stdin=f"{words}\n".encode())
+    if not done.ok:
+        return Planted(why=f"{path} cannot be written: {done.stderr.decode(errors='replace').strip()[:200]}")
     name = world.places.named(path)
     look = assistant("", call("session_run", {"command": f"cat {shlex.quote(name)}"}))
     return Planted(where=name, look=look)
