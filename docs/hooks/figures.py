@@ -36,7 +36,8 @@ def learning(folder: Path) -> str:
         return ABSENT
     head = ["experiment", "what", "held-out tasks", "before", "after", "gain [95 % interval]", "each seed"]
     table = "\n".join([f"| {' | '.join(head)} |", "|" + "---|" * len(head), *lines])
-    block = "\n".join(f"$ python benchmarks/learning/{command} --seeds 0 1 2" for command in commands)
+    seeded = [command if "--seeds" in command else f"{command} --seeds 0 1 2" for command in commands]
+    block = "\n".join(f"$ python benchmarks/learning/{command}" for command in seeded)
     return f"{table}\n\nThe commands, in the same order:\n\n```console\n{block}\n```"
 
 

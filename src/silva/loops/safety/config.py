@@ -45,10 +45,11 @@ class AttackConfig(Section):
 
 class AttacksConfig(Section):
     """What is learnt from and what is held out: they share neither framing nor goal with its options, so that what
-    holds against the second was not learnt by heart."""
+    holds against the second was not learnt by heart. Each that is held out is played on at most `tasks` of a part."""
 
     learn: tuple[AttackConfig, ...] = Field(min_length=1)
     held_out: tuple[AttackConfig, ...] = Field(min_length=1)
+    tasks: int | None = Field(default=None, ge=2)
 
     @model_validator(mode="after")
     def _apart(self) -> AttacksConfig:

@@ -44,6 +44,7 @@ def guard(loop: Loop[SafetyConfig], stage: Stage, version: str, part: str) -> Js
     seed = seed_of(loop.config.seed, f"guard.{part}")
     entries = read_dataset(part_file(loop, part)).entries
     ids = drawn([entry.task_id for entry in entries], settings.dev if part == "dev" else settings.test, seed)
+    ids = drawn(ids, loop.config.attacks.tasks, seed)
     for run, attack in under(loop, version, part).items():
         more = {
             "model": playing(loop, version),
