@@ -95,6 +95,7 @@ PROGRAMS = (
         api="Chat, streamed",
         node=CLAW,
         command="{examples}/openclaw.sh {folder} openai-completions {prompt}",
+        replays="tells the model the time and the random number of its session",
     ),
     Program(
         name="OpenClaw, Anthropic",

@@ -18,12 +18,12 @@ from openclaw_desk import Desk
 
 from silva.envs.check import play
 from silva.envs.gyms.bridge_talk import Talk
-from silva.envs.gyms.openclaw import program
+from silva.envs.gyms.openclaw import environment, program
 from silva.envs.gyms.openclaw.endpoint import NOTE, Door, Notes
 from silva.envs.gyms.openclaw.environment import OpenClawGym
 from silva.envs.gyms.openclaw.grading import judged
 from silva.envs.gyms.openclaw.office import Office
-from silva.envs.gyms.openclaw.task import Errand, found_in, read
+from silva.envs.gyms.openclaw.task import Errand, found_in, read, source_of
 from silva.envs.gyms.openclaw_entry import ENTRY
 from silva.envs.install import installed
 from silva.envs.pool import HostPool
@@ -140,6 +140,25 @@ async def test_services_are_real_and_what_is_not_there_is_said(tmp_path: Path) -
 def test_a_task_that_is_none_is_told_in_one_line(text: str, line: str) -> None:
     with pytest.raises(UsageError, match=line):
         read(text, "x.md")
+
+
+def test_a_folder_in_pinchbenchs_form_is_an_environment(tmp_path: Path) -> None:
+    tasks = tmp_path / "tasks"
+    tasks.mkdir()
+    (tmp_path / "assets").mkdir()
+    (tmp_path / "assets" / "a.txt").write_text("a\n")
+    front = "---\nid: task_01\ngrading_type: hybrid\nworkspace_files:\n  - {source: a.txt, dest: in/a.txt}\n---\n"
+    checks = "## Automated Checks\n\n```python\ndef grade(transcript: list, workspace_path: str):\n    return {}\n```\n"
+    (tasks / "task_01.md").write_text(f"{front}# One\n\n## Prompt\n\nDo.\n\n{checks}\n## LLM Judge Rubric\n\nLook.\n")
+    (tasks / "TASK_TEMPLATE.md").write_text("---\nid: task_XX\n---\n")
+    (tasks / "README.md").write_text("# Tasks\n")
+    gym = getattr(environment, f"openclaw/mine={tasks}")
+    (task,) = gym.tasks()
+    assert (task.id, task.instruction) == ("openclaw/mine/task_01", "Do.")
+    errand = read(task.data["document"], task.id)
+    assert errand.sources == {"in/a.txt": "a.txt"} and source_of(tasks, "a.txt").read_text() == "a\n"
+    with pytest.raises(UsageError, match=r"the task's file b\.txt is not there"):
+        source_of(tasks, "b.txt")
 
 
 @sandboxed

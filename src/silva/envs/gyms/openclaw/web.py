@@ -217,8 +217,8 @@ def _say(start: _Start, code: int, text: str, kind: str = "text/plain") -> list[
 
 def _calendar(folder: Path) -> Any:
     """radicale on a folder, with the one user's collection made."""
-    from radicale import Application
     from radicale import config as settings
+    from radicale.app import Application
 
     logging.getLogger("radicale").setLevel(logging.CRITICAL)  # it warns that nobody logs in
     configuration = settings.load()
