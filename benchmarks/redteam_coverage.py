@@ -119,9 +119,11 @@ async def overhead(folder: Path, episodes: int, turns: int, think: float) -> dic
     }
 
 
-def cells(kept: Path, quick: bool) -> list[Cell]:
-    """Every cell, in every environment that is installed; with `quick`, of three small ones."""
-    entries = [entry for entry in Registry.load() if state(entry) in ("installed", "here")]
+def cells(kept: Path, quick: bool, without: list[str]) -> list[Cell]:
+    """Every cell, in every environment that is installed but for some; with `quick`, of three small ones."""
+    entries = [
+        entry for entry in Registry.load() if state(entry) in ("installed", "here") and entry.name not in without
+    ]
     if quick:
         entries = [entry for entry in entries if entry.name in ("arithmetic", "babyai", "agentdojo")]
     known = read(kept) if kept.exists() else []
@@ -138,12 +140,13 @@ def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--cells", type=Path, help="keep cells here, and take up those that are there")
     parser.add_argument("--markdown", type=Path, help="write the whole matrix here, too")
+    parser.add_argument("--without", action="append", default=[], help="leave this environment out; it is told")
     asked = parser.parse_args()
     before = load()
     with tempfile.TemporaryDirectory(prefix="silva-redteam-") as name:
         folder = Path(name)
-        costs = [asyncio.run(overhead(folder, 3 if asked.quick else 20, 10, think)) for think in (0.0, 0.05, 0.5)]
-        found = cells(asked.cells or folder / "cells.jsonl", asked.quick)
+        costs = [asyncio.run(overhead(folder, 3 if asked.quick else 6, 10, think)) for think in (0.0, 0.05, 0.5)]
+        found = cells(asked.cells or folder / "cells.jsonl", asked.quick, asked.without)
     by_env: dict[str, Counter[str]] = {}
     for cell in found:
         by_env.setdefault(cell.env, Counter())[cell.state] += 1
@@ -174,7 +177,7 @@ def main() -> int:
             ratio=share,
             holds=share == 1.0 and len(attacks) >= 20 and len(kinds) >= 12 and thinking < MOST,
             rows=rows,
-            details={**told, "overhead": costs, "cells": msgspec.to_builtins(found)},
+            details={**told, "left out": asked.without, "overhead": costs, "cells": msgspec.to_builtins(found)},
             quick=asked.quick,
         ),
         before,

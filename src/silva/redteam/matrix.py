@@ -105,7 +105,7 @@ async def matrix(
         attacks: names of attacks (SURFACE/FRAMING/GOAL).
         kinds: names of perturbations.
         seconds: how long a cell may take, and scouting a task.
-        parallel: cells, and environments, at once.
+        parallel: cells at once; of several environments at once, a slow one does not keep the others waiting.
         known: cells that were played before and are taken as they are.
         options: options of environments, by name.
         told: called with each cell when it has been played.
@@ -115,13 +115,13 @@ async def matrix(
     """
     stages = {name: {"attack": {"attack": name, "patience": _patience(name)}} for name in attacks}
     stages |= {f"{PERTURB}/{kind}": {PERTURB: {"kinds": kind, "share": 1.0}} for kind in kinds}
-    gate, room = asyncio.Semaphore(parallel), asyncio.Semaphore(parallel)
+    room, share = asyncio.Semaphore(parallel), max(1, parallel // max(1, len(entries)))
     before = {(cell.env, cell.attack): cell for cell in known}
 
     async def row(entry: EnvironmentEntry) -> list[Cell]:
         left = {name: stage for name, stage in stages.items() if (entry.name, name) not in before}
         async with room:
-            made = await _played(entry, left, seconds, parallel, gate, dict((options or {}).get(entry.name, {})), told)
+            made = await _played(entry, left, seconds, share, dict((options or {}).get(entry.name, {})), told)
         return [before.get((entry.name, name)) or made[name] for name in stages]
 
     return [cell for cells in await asyncio.gather(*map(row, entries)) for cell in cells]
@@ -132,7 +132,6 @@ async def _played(
     stages: Mapping[str, dict[str, Any]],
     seconds: float,
     parallel: int,
-    gate: asyncio.Semaphore,
     options: dict[str, Any],
     told: Callable[[Cell], None],
 ) -> dict[str, Cell]:
@@ -145,10 +144,10 @@ async def _played(
 
     if not stages:
         return {}
+    gate = asyncio.Semaphore(parallel)
     try:
         async with HostPool(entry, instances_per_host=parallel, step_timeout=seconds, options=options) as pool:
-            async with gate:
-                scouted = await scout(entry, pool, seconds)
+            scouted = await scout(entry, pool, seconds)
             if isinstance(scouted, str):
                 return {name: fault(name, scouted) for name in stages}
 
