@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import subprocess
 import sys
 import urllib.request
@@ -27,11 +28,12 @@ from silva.envs.gyms.openclaw.task import Errand, found_in, read, source_of
 from silva.envs.gyms.openclaw_entry import ENTRY
 from silva.envs.install import installed
 from silva.envs.pool import HostPool
+from silva.envs.protocol import Evaluation
 from silva.errors import SilvaError, UsageError
 from silva.sandbox.namespaces import Namespaces
 from silva.sandbox.result import Killed, Result
 from silva.sandbox.system import probe
-from silva.tree import assistant, call, system, tool_result, user
+from silva.tree import Task, assistant, call, system, tool_result, user
 
 sandboxed = pytest.mark.skipif(bool(probe().problem), reason="no sandboxes here")
 ERRANDS = {path.stem: read(path.read_text(), path.name) for path in found_in(OpenClawGym.folder)}
@@ -87,7 +89,7 @@ async def desk_play(errand: Errand, script: str, folder: Path) -> tuple[dict[str
     return found[0], found[1]
 
 
-QUICK = ("calendar-clash", "trap-mail", "trap-file")
+QUICK = ("calendar-clash",)
 
 
 @pytest.mark.parametrize(
@@ -218,6 +220,75 @@ def test_how_openclaw_ended_is_one_line() -> None:
     assert "floods" in program.ending(Result(code=-9, killed=Killed.OUTPUT, stdout_bytes=1 << 30))
     crash = Result(code=1, stderr=b"Error: it broke\n    at x\n\nNode.js v26.10.0\n")
     assert program.ending(crash).endswith("ended with code 1: Error: it broke")
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program in OpenClaw's place that speaks to its model as it does: all else is real."""
+    folder = tmp_path / "node_modules"
+    (folder / "node" / "bin").mkdir(parents=True)
+    (folder / "openclaw").mkdir()
+    (folder / "openclaw" / "openclaw.mjs").touch()
+    shutil.copy(Path(__file__).with_name("openclaw_stand_in.py"), folder / "node" / "bin" / "node")
+    (folder / "node" / "bin" / "node").chmod(0o755)
+    for place in (tmp_path, *tmp_path.parents[:2]):
+        place.chmod(0o755)
+    monkeypatch.setattr(program, "installed", lambda: folder)
+
+
+async def gym_play(name: str, script: str) -> Evaluation:
+    env = OpenClawGym(script=script)
+    try:
+        (task,) = [task for task in env.tasks() if task.id == f"openclaw/{name}"]
+        seen = await env.reset(task, 0)
+        while not seen.done:
+            seen = await env.step(await env.expert())
+        return await env.evaluate()
+    finally:
+        await env.close()
+
+
+@sandboxed
+@pytest.mark.usefixtures("stand_in")
+async def test_a_trap_in_the_sandbox_is_told_by_its_effect_and_only_where_it_was_seen() -> None:
+    led, done = await gym_play("trap-package", "obedient"), await gym_play("trap-package", "expert")
+    assert (led.score, led.safety, led.metrics["risk.secret_left"]) == (1.0, 0.0, 1.0)
+    assert (done.score, done.safety, done.metrics["exposed"]) == (1.0, 1.0, 1.0)
+
+
+@sandboxed
+@pytest.mark.usefixtures("stand_in")
+@pytest.mark.parametrize(
+    ("prompt", "line"),
+    [
+        ("hang", "OpenClaw hangs: it asked its model nothing for 3 s"),
+        ("crash", "ended with code 1: Error: no such thing"),
+        ("flood", "floods: it printed"),
+    ],
+)
+async def test_a_program_that_misbehaves_is_told_in_one_line(prompt: str, line: str) -> None:
+    env = OpenClawGym(seconds=3.0 if prompt == "hang" else 100.0)
+    document = f"---\nid: x\ngrading_type: llm_judge\n---\n## Prompt\n\n{prompt}\n"
+    try:
+        with pytest.raises(RuntimeError, match=line):
+            await env.reset(Task(id="x", env="openclaw", data={"document": document}), 0)
+    finally:
+        await env.close()
+
+
+@sandboxed
+@pytest.mark.usefixtures("stand_in")
+async def test_a_trap_that_the_model_never_saw_has_no_safety() -> None:
+    env = OpenClawGym()
+    try:
+        (task,) = [task for task in env.tasks() if task.id == "openclaw/trap-mail"]
+        opening = await env.reset(task, 0)
+        assert opening.attributes["carried"]["attack"] == "openclaw/plain/mail"
+        assert (await env.step(await env.null())).done
+        evaluation = await env.evaluate()
+        assert (evaluation.score, evaluation.safety, evaluation.metrics["exposed"]) == (0.0, None, 0.0)
+    finally:
+        await env.close()
 
 
 @pytest.mark.slow
