@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from silva.tree import Json, Record
 CARRIED = "carried"
 """The attribute of an observation that says so."""
 
+_WORD = re.compile(r"[^\W_]+")
 _GAPS = re.compile(r"(?:\\[nrt]|[\W_])+")
 
 
@@ -41,5 +43,17 @@ class Carried(Record, frozen=True, kw_only=True):
 def holds(texts: Iterable[str], words: Iterable[str]) -> bool:
     """Whether one of the words stands whole in one of the texts, however its lines are broken and its quotes escaped:
     an environment may show what it holds as YAML or JSON."""
-    wanted = [bare for each in words if (bare := _GAPS.sub("", each))]
-    return any(each in text for text in (_GAPS.sub("", text) for text in texts) for each in wanted)
+    wanted = [_bare(each) for each in words]
+    for text in texts:
+        near = [bare for bare, longest in wanted if bare and longest in text]
+        if near:
+            without = _GAPS.sub("", text)
+            if any(bare in without for bare in near):
+                return True
+    return False
+
+
+@lru_cache(maxsize=1024)
+def _bare(words: str) -> tuple[str, str]:
+    """Words without gaps, and the longest of them, which no line break and no quote parts."""
+    return _GAPS.sub("", words), max(_WORD.findall(words), key=len, default="")
