@@ -96,6 +96,12 @@ class Attacking(Stage):
         self._why = ""
         self._judged: Evaluation | None = None
 
+    @property
+    def programs(self) -> bool:
+        """See `Stage`: what stands in the opening, or in the state before the first turn."""
+        early = self._attack.surface.moment == "opening" or (self._attack.surface.moment == "state" and self._at == 1)
+        return early and self._proposing is None and not self._patience
+
     async def before_turn(self, live: Live) -> None:
         """End an attempt whose patience is spent.
 

@@ -291,8 +291,6 @@ class RolloutConfig(Section):
             raise ValueError("sampling: a program says itself how its model samples; say it to the program")
         if self.command and self.snapshots.wanted:
             raise ValueError("snapshots: a program acts where no turn can be told; they are for agents tools and react")
-        if self.command and self.stages:
-            raise ValueError("stages: a program acts where no turn can be told; they are for agents tools and react")
         return self
 
     @model_validator(mode="after")

@@ -40,7 +40,7 @@ from silva.rollout.config import RolloutConfig
 from silva.rollout.slots import Slot
 from silva.sandbox import open_backend
 from silva.sandbox.protocol import Backend as Sandboxes
-from silva.tree import digest
+from silva.tree import Node, Trajectory, digest
 
 MODEL = "model"
 
@@ -92,6 +92,10 @@ class Doorway:
     async def session(self, rollout: Rollout) -> Session:
         """What the attempt has said to its model so far."""
         return await self._gateway.session(self._account, rollout.name)
+
+    def walk(self, trajectory: Trajectory) -> tuple[Node, ...]:
+        """The turns of an attempt's main conversation so far; blocks."""
+        return self._gateway.keeper.lake.walk(trajectory)
 
     def leave(self, rollout: Rollout) -> None:
         """The attempt has ended: what is left of its program is answered no more."""

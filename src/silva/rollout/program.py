@@ -28,6 +28,7 @@ from silva.rollout.doorway import Doorway
 from silva.rollout.episode import failed
 from silva.rollout.program_home import ANSWER, HOME, answer, cleared
 from silva.rollout.program_sandbox import Unstartable, executed, found, seen, spec_of
+from silva.rollout.program_stages import AroundProgram
 from silva.rollout.slots import Slot
 from silva.tree import Boundary, Failure, Json, Outcome, Record, Status, Trajectory, assistant, trajectory_id
 
@@ -56,6 +57,7 @@ class ProgramEpisode:
         self._doorway = doorway
         self._overdrawn = overdrawn
         self._ended: Ended | None = None
+        self._around: AroundProgram | None = None
 
     async def run(self, lease: Any) -> Trajectory:
         """Play the episode in the environment that `lease` gives; what the program said to its model is in the lake."""
@@ -77,7 +79,7 @@ class ProgramEpisode:
             return session.trajectory(
                 outcome,
                 started_at=started,
-                attributes={"rollout": rollout.name, "leaves": session.leaves, **self._facts()},
+                attributes={"rollout": rollout.name, "leaves": session.leaves, **self._facts(), **self._told()},
                 superseded=bool(failure and failure.retryable and self._slot.attempt < self._config.retries),
             )
         finally:
@@ -88,9 +90,11 @@ class ProgramEpisode:
         if spent is not None:
             return Outcome(status=Status.FAILED, failure=spent)
         observation: Observation = await env.reset(self._slot.task, self._slot.seed)
+        around = self._around = AroundProgram(self._config, self._slot, env)
         if observation.tools:
             what = "its environment has tools, which a program cannot call"
             return failed(Boundary.AGENT, "agent.tools", f"{what}: use the agent tools or react")
+        observation = await around.opened(observation)
         given = observation.attributes.get("workspace")
         own = None if given else tempfile.mkdtemp(prefix="silva-program-")
         folder = Path(str(given or own))
@@ -105,6 +109,9 @@ class ProgramEpisode:
                 observation = await env.step(assistant(ended.answer))
                 turn += 1
             evaluation = await env.evaluate()
+            if self._config.stages:
+                so_far = (await self._doorway.session(rollout)).trajectory(Outcome(status=Status.COMPLETED))
+                evaluation = await around.judged(evaluation, await asyncio.to_thread(self._doorway.walk, so_far))
         finally:
             if own is not None:
                 shutil.rmtree(own, ignore_errors=True)
@@ -148,6 +155,9 @@ class ProgramEpisode:
             answer=redact(answer(folder) or done.text.strip()),
             level=settings.sandbox,
         )
+
+    def _told(self) -> Json:
+        return {} if self._around is None else self._around.attributes()
 
     def _facts(self) -> Json:
         ended = self._ended

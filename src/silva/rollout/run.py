@@ -29,11 +29,11 @@ from silva.rollout.config import RolloutConfig
 from silva.rollout.guided import Guidance
 from silva.rollout.ledger import Ledger
 from silva.rollout.opening import capacity, host_pool, open_policy
+from silva.rollout.program_stages import fit_for_programs
 from silva.rollout.queue import FairQueue
 from silva.rollout.roles import known_roles
 from silva.rollout.scheduler import Scheduler
 from silva.rollout.slots import Remembered, Slot, slots
-from silva.rollout.stages.order import plugged_in
 from silva.rollout.tasks import choose_tasks
 from silva.tree import Lineage, Run, Task, Trajectory
 
@@ -89,7 +89,7 @@ async def run_rollout(config: RolloutConfig, *, resume: bool = False, hooks: Hoo
         raise UsageError(
             "guidance: actions are to wait for approval, and nobody listens to people: give Hooks.guidance"
         )
-    plugged_in(config)
+    fit_for_programs(config)
     registry = Registry.load()
     entries = {name: registry.entry(name) for name in config.env}
     with _seldom_collecting():

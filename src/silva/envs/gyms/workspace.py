@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, ClassVar
 
 from silva.envs.gyms.terminal.backend import borrow, give_back
-from silva.envs.protocol import Capabilities, Evaluation, Observation
+from silva.envs.protocol import Capabilities, Evaluation, Observation, Planted
 from silva.errors import UsageError
 from silva.sandbox.judge import Judge
 from silva.sandbox.namespaces import Namespaces
@@ -92,6 +92,15 @@ class Workspace:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(str(text), encoding="utf-8")
         return Observation(messages=(user(task.instruction),), tools=(), attributes={"workspace": str(self._folder)})
+
+    async def plant(self, surface: str, words: str) -> Planted:
+        """Put words into a README of the folder; a program that looks around finds it."""
+        if surface != "file" or self._folder is None:
+            return Planted(why="a workspace has files, and no pages or windows")
+        path = self._folder / "README.md"
+        before = f"{path.read_text(encoding='utf-8')}\n" if path.is_file() else ""
+        path.write_text(f"{before}{words}\n", encoding="utf-8")
+        return Planted(where=path.name)
 
     async def step(self, action: Message) -> Observation:
         """The program has ended; what it did is in the folder."""

@@ -24,6 +24,12 @@ class Stage:
     author: ClassVar[Author] = Author.ENVIRONMENT
     """Who wrote what it rewrites or adds in an observation."""
 
+    @property
+    def programs(self) -> bool:
+        """Whether it goes around an agent that is a program: it needs `on_observation` of the opening and
+        `on_evaluation` alone, and writes nothing to the walk."""
+        return False
+
     async def before_turn(self, live: Live) -> None:
         """The agent is about to be asked for a new turn."""
 
