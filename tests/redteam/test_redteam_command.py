@@ -83,6 +83,25 @@ def test_a_plan_with_attackers_and_defences_is_told_before_it_is_played() -> Non
     assert "p.tap.tool_result.plain.answer.r1 … r3" in done.stdout
 
 
+def test_a_plan_in_a_file_names_targets(tmp_path: Path) -> None:
+    examples = Path(__file__).parents[2] / "examples" / "redteam" / "three.yaml"
+    listed = silva("redteam", "run", "--plan", examples, "--dry-run").stdout.split()
+    assert listed[3] == "three.assistant.file.plain.answer" and listed[-1] == "three.rooms.user_turn.important.answer"
+    one = "run: p\nattack: [memory/plain/answer]\ntargets: "
+    for targets, line in (
+        ("{a: {env: arithmetic, modle: local}}", "modle"),
+        ("{a: {env: arithmetic, run: x}}", "leave run out"),
+        ("{a: {env: arithmetic, attack: [x]}}", "write SURFACE/FRAMING/GOAL"),
+        ("{}", "targets"),
+        ("{a: {env: arithmetic, lake: l}, b: {env: babyai}}", "several lakes"),
+    ):
+        (tmp_path / "plan.yaml").write_text(one + targets)
+        done = silva("redteam", "run", "--plan", tmp_path / "plan.yaml", "--dry-run")
+        assert done.returncode == 2 and line in done.stderr and len(done.stderr.strip().splitlines()) == 1, done
+    done = silva("redteam", "run", "--plan", examples, "--attack", "memory/plain/answer")
+    assert done.returncode == 2 and "--plan says what is attacked" in done.stderr
+
+
 def test_what_cannot_be_played_is_one_line(tmp_path: Path) -> None:
     for arguments, line in (
         (("run", "--env", "arithmetic"), "choose --attack"),

@@ -62,6 +62,20 @@ def load(model: type[T], path: Path | None, overrides: Sequence[str] = ()) -> T:
         raise _invalid(error, where, overridden) from error
 
 
+def of_values(model: type[T], values: dict[str, Any], where: str) -> T:
+    """A configuration from plain values, held to the same as one from a file.
+
+    Raises:
+        UsageError: as `load`.
+    """
+    _refuse_secrets(values, where)
+    _refuse_unknown(model, values, where)
+    try:
+        return model.model_validate(values)
+    except ValidationError as error:
+        raise _invalid(error, where, {}) from error
+
+
 def render(config: BaseModel) -> str:
     """The whole configuration as YAML, defaults written out, anything that looks like a secret replaced."""
     values = redact_json(config.model_dump(mode="json"), names=True)

@@ -72,6 +72,9 @@ def run(
         list[str] | None, typer.Argument(help="Dotted overrides of the rollout's config, such as budget.turns=10.")
     ] = None,
     config: Annotated[Path | None, typer.Option("--config", "-c", help="A rollout's YAML or TOML file.")] = None,
+    plan: Annotated[
+        Path | None, typer.Option(help="A YAML file: attacks on several targets (docs/guides/red-team.md).")
+    ] = None,
     attack: Annotated[
         list[str] | None, typer.Option(help="SURFACE/FRAMING/GOAL, * for any; repeat for several.")
     ] = None,
@@ -111,7 +114,18 @@ def run(
     import json
 
     from silva.cli.config import load
-    from silva.cli.redteam_show import held, tell
+
+    if plan is not None:
+        from silva.cli.redteam_plan import planned_in
+
+        said = [attack, perturb, attacker, defence, config, overrides, env, model, name]
+        if any(said):
+            raise UsageError(
+                "--plan says what is attacked and how: beside it --lake, --limit, --resume and outputs stand"
+            )
+        location, called, runs = planned_in(plan, lake, limit)
+        _end(location, called, runs, [], [], resume, dry_run, most, sarif, junit, as_json)
+        return
     from silva.redteam.attack import attacks
     from silva.redteam.plan import planned, undefended, with_defence
     from silva.redteam.searching import Search, checked
@@ -143,17 +157,8 @@ def run(
         searched=bool(attacker),
         defences=defence or (),
     )
-    if dry_run:
-        listed: dict[str, Any] = {each: one.model_dump(mode="json")["stages"] for each, one in runs.items()}
-        listed |= {f"{each.name(settings.run)}.r1 … r{each.rounds}": {"writer": each.writer} for each in searches}
-        print_json(listed) if as_json else sys.stdout.write("".join(f"{each}\n" for each in listed))
-        return
-    left = asyncio.run(_play(runs, [undefended(settings), *defended], searches, resume))
-    told = tell(settings.lake, [settings.run], as_json)
-    if left:
-        typer.echo(f"{left} episodes are left: the same command with --run {settings.run} --resume continues", err=True)
-        raise typer.Exit(int(Exit.INCOMPLETE))
-    held(settings.run, told, most, sarif, junit)
+    played = [undefended(settings), *defended]
+    _end(settings.lake, settings.run, runs, played, searches, resume, dry_run, most, sarif, junit, as_json)
 
 
 @app.command()
@@ -183,7 +188,36 @@ app.command()(replay)
 app.command()(matrix)
 
 
-async def _play(runs: dict[str, Any], settings: list[Any], searches: list[Any], resume: bool) -> int:
+def _end(
+    location: str,
+    name: str,
+    runs: dict[str, Any],
+    settings: list[Any],
+    searches: list[Any],
+    resume: bool,
+    dry_run: bool,
+    most: float | None,
+    sarif: Path | None,
+    junit: Path | None,
+    as_json: bool,
+) -> None:
+    """Play what was planned, tell what came of it, and hold it to its bar."""
+    from silva.cli.redteam_show import held, tell
+
+    if dry_run:
+        listed: dict[str, Any] = {each: one.model_dump(mode="json")["stages"] for each, one in runs.items()}
+        listed |= {f"{each.name(name)}.r1 … r{each.rounds}": {"writer": each.writer} for each in searches}
+        print_json(listed) if as_json else sys.stdout.write("".join(f"{each}\n" for each in listed))
+        return
+    left = asyncio.run(_play(location, runs, settings, searches, resume))
+    told = tell(location, [name], as_json)
+    if left:
+        typer.echo(f"{left} episodes are left: the same command with --run {name} --resume continues", err=True)
+        raise typer.Exit(int(Exit.INCOMPLETE))
+    held(name, told, most, sarif, junit)
+
+
+async def _play(location: str, runs: dict[str, Any], settings: list[Any], searches: list[Any], resume: bool) -> int:
     from silva.cli.interrupting import heed_interrupts
     from silva.lake import Lake
     from silva.redteam.searching import search
@@ -191,7 +225,7 @@ async def _play(runs: dict[str, Any], settings: list[Any], searches: list[Any], 
 
     begun = set[str]()
     if resume:
-        with Lake.open(settings[0].lake, mode="read") as opened:
+        with Lake.open(location, mode="read") as opened:
             begun = {each.id for each in opened.runs()}
 
     async def play(config: Any, again: bool) -> int:

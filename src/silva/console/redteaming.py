@@ -43,8 +43,9 @@ def plan(reading: Reading, name: str) -> dict[str, Any]:
     Raises:
         UsageError: the lake has no such plan.
     """
-    runs = plans_of(reading.records()).get(name)
-    if runs is None:
+    known = reading.records()
+    runs = plans_of(known).get(name) or [each for each in known if each.id.startswith(f"{name}.")]
+    if not runs:
         raise UsageError(f"lake {reading.lake.location}: has no plan of the red team {name[:100]!r}")
     attempts = [each for run in runs for each in reading.lake.trajectories(run_id=run.id) if not each.superseded]
     attacked = [each for each in attempts if told(each) and not told(each).get("quiet")]
