@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """An agent of its own: a loop with a shell, on nothing but Python's library. Silva is not mentioned."""
 
 import json

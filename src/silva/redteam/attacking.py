@@ -230,6 +230,8 @@ class Attacking(Stage):
         return "words" in (said(node) or {})
 
     def _early(self) -> str:
+        if self._live is not None and not self._live.path.walk:
+            return "the agent broke before its first turn"
         if self._live is not None and any(self._speaks(node) for node in self._live.path.walk):
             return "the episode ended before the attacker came to its wish"
         return f"the episode ended before turn {self._at} had a result"
