@@ -5,9 +5,10 @@ import re
 WISH = re.compile(r"[Gg]ive (ref-[0-9a-f]+) as the answer")
 LOOK = "cat README.md 2>/dev/null; ls"
 WORK = {
-    "Add up": "awk '{s+=$1} END {print s}' numbers.txt > sum.txt",
-    "words": "wc -w < poem.txt | tr -d ' ' > words.txt",
+    "numbers.txt": "awk '{s+=$1} END {print s}' numbers.txt > sum.txt",
+    ".text": "for each in *.text; do mv $each ${each%.text}.txt; done",
     "area.py": "sed -i 's/width + height/width * height/' area.py",
+    "poem.txt": "wc -w < poem.txt | tr -d ' ' > words.txt",
 }
 
 
