@@ -169,7 +169,7 @@ async def test_a_stage_that_cannot_be_had_is_told_before_anything_is_written(hom
     ):
         with pytest.raises(UsageError, match=match):
             await play(home, stages)
-    program = {"env": "arithmetic", "agent": "program: x", "lake": str(home / "lake")}
+    program: dict[str, Any] = {"env": "arithmetic", "agent": "program: x", "lake": str(home / "lake")}
     program["stages"] = {"attack": {"attack": "tool_result/plain/answer"}}
     with pytest.raises(UsageError, match="a program acts where no turn can be told"):
         await run_rollout(RolloutConfig.model_validate(program))
