@@ -1,6 +1,7 @@
 """Real virtual environments from tiny local packages: pins that clash side by side, installs cut off or at once."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ import pytest
 
 import silva
 from silva.envs import EnvironmentEntry, HostPool
-from silva.envs.install import MARKER, InstallError, install, installed, links, location
+from silva.envs.install import MARKER, InstallError, install, installed, links, location, satisfied_here
 from silva.errors import UsageError
 
 ENVIRONMENT = """
@@ -182,6 +183,23 @@ def test_pips_error_is_told_in_one_line(home):
         install(entry("9.9"))
     assert "\n" not in str(caught.value)
     assert not installed(entry("9.9"))
+
+
+@pytest.mark.skipif(shutil.which("npm") is None, reason="no npm here")
+def test_what_npm_brings_stands_in_the_same_folder_and_its_error_is_told_in_one_line(home, tmp_path, monkeypatch):
+    package = tmp_path / "leaf"
+    package.mkdir()
+    (package / "package.json").write_text('{"name": "leaf", "version": "1.0.0"}')
+    made = entry(node=(str(package),))
+    assert location(made) != location(entry()) and not satisfied_here(made)
+    assert (install(made) / "node_modules" / "leaf" / "package.json").is_file() and installed(made)
+    gone = entry(node=(str(tmp_path / "gone"),))
+    with pytest.raises(InstallError, match=r"npm could not install .*gone: "):
+        install(gone)
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(InstallError, match="npm is not here; install it first"):
+        install(gone)
+    assert not installed(gone)
 
 
 def test_nothing_to_install_is_said(home):
