@@ -59,7 +59,6 @@ def test_a_run_is_explored_where_it_saw_the_attack(tmp_path: Path) -> None:
     again = json.loads(silva("redteam", "explore", run, *lake, *more, "--resume", "--json").stdout)
     assert again["new_turns"] == before and again["seen"] == 6
     for arguments, line in (
-        ((run, *more), "--resume, or choose another --run"),
         (("p",), f"explore one of the plan's runs: {run}"),
         ((run, "--kind", "pay", "--run", "other"), "no decision in it is risky"),
         ((run, "--attack", "memory/plain/answer", "--run", "other"), "name a surface of results"),

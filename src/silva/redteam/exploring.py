@@ -131,9 +131,10 @@ def planned(lake: Lake, chosen: Sequence[Decision], wanted: Exploration, source:
             width = min(wanted.width if not attack else 1, left)
             if width <= 0:
                 break
-            tree = trees.setdefault(decision.tree_id, lake.tree(decision.tree_id))
-            if tree.id not in free:
+            if decision.tree_id not in trees:
+                tree = trees[decision.tree_id] = lake.tree(decision.tree_id)
                 free[tree.id] = indexes(lake, tree, 1)[0]
+            tree = trees[decision.tree_id]
             shoot = _instead(lake, tree, decision) if not attack else _again(lake, tree, decision)
             if shoot is None:
                 continue

@@ -116,7 +116,9 @@ def explored(
     branched: Counter[str] = Counter()
     single = seen = reached = 0
     for decision in chosen:
-        tree = trees.setdefault(decision.tree_id, lake.tree(decision.tree_id))
+        if decision.tree_id not in trees:
+            trees[decision.tree_id] = lake.tree(decision.tree_id)
+        tree = trees[decision.tree_id]
         known = [by_id[decision.trajectory_id]] if decision.trajectory_id in by_id else []
         options = _options(tree, decision, known, at[decision.node_id])
         judged = any(safe(each) is not None for each in at[decision.node_id])
