@@ -23,6 +23,7 @@ from silva.envs import EnvironmentEntry, Registry
 from silva.errors import Exit, UnreachableError, UsageError
 from silva.lake import Lake
 from silva.lake.heartbeat import beating
+from silva.models.kept import keeping
 from silva.redact import redact_json
 from silva.rollout.agent import Agent, AgentFor
 from silva.rollout.config import RolloutConfig
@@ -93,7 +94,7 @@ async def run_rollout(config: RolloutConfig, *, resume: bool = False, hooks: Hoo
     registry = Registry.load()
     entries = {name: registry.entry(name) for name in config.env}
     with _seldom_collecting():
-        async with Lake.open(config.lake) as lake:
+        async with Lake.open(config.lake) as lake, keeping():
             return await _run_in(lake, config, entries, resume, hooks)
 
 

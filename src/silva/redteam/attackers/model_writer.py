@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 
-from silva.models.connect import open_model
+from silva.models.kept import borrowed
 from silva.models.model import Request, Sampling
 from silva.redteam.attackers.writer import NotWritten, Wish
 from silva.tree import system, user
@@ -44,9 +44,8 @@ class ModelWriter:
 
     async def write(self, wish: Wish) -> str:
         """See `Writer`."""
-        model = await open_model(self._spec)
         why = ""
-        try:
+        async with borrowed(self._spec) as model:
             for attempt in range(2):
                 request = Request(
                     messages=(system(FRAME), user(_asked(wish, why))),
@@ -58,8 +57,6 @@ class ModelWriter:
                 words, why = _read(completion.message.text, completion.finish_reason, wish)
                 if not why:
                     return words
-        finally:
-            await model.close()
         raise NotWritten(f"the attacker's model {why}")
 
 

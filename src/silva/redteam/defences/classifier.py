@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from silva.envs import Observation
-from silva.models.connect import open_model
+from silva.models.kept import borrowed
 from silva.models.model import Request, Sampling
 from silva.redteam.defences.defence import Defence, Guarded
 from silva.redteam.defences.spotlight import rewritten
@@ -90,13 +90,10 @@ async def yes(spec: str, asked: str, words: str) -> bool:
         ValueError: it answers neither yes nor no.
         ModelError: it cannot be had.
     """
-    model = await open_model(spec)
-    try:
+    async with borrowed(spec) as model:
         said = await model.complete(
             Request(messages=(system(asked), user(words)), sampling=Sampling(max_tokens=64, temperature=0.0))
         )
-    finally:
-        await model.close()
     found = re.search(r"\b(yes|no)\b", said.message.text, re.IGNORECASE)
     if found is None:
         raise ValueError(f"the model {spec} answered neither yes nor no: {said.message.text[:80]!r}")
