@@ -140,29 +140,38 @@ def main() -> int:
     parser = arguments(__doc__)
     parser.add_argument("--cells", type=Path, help="keep cells here, and take up those that are there")
     parser.add_argument("--markdown", type=Path, help="write the whole matrix here, too")
+    parser.add_argument("--told", action="store_true", help="play no further cell; tell what was kept and what is left")
     parser.add_argument("--without", action="append", default=[], help="leave this environment out; it is told")
     asked = parser.parse_args()
     before = load()
     with tempfile.TemporaryDirectory(prefix="silva-redteam-") as name:
         folder = Path(name)
         costs = [asyncio.run(overhead(folder, 3 if asked.quick else 6, 10, think)) for think in (0.0, 0.05, 0.5)]
-        found = cells(asked.cells or folder / "cells.jsonl", asked.quick, asked.without)
+        kept = asked.cells or folder / "cells.jsonl"
+        found = read(kept) if asked.told else cells(kept, asked.quick, asked.without)
     by_env: dict[str, Counter[str]] = {}
     for cell in found:
         by_env.setdefault(cell.env, Counter())[cell.state] += 1
+    here = [entry.name for entry in Registry.load() if state(entry) in ("installed", "here")]
+    names = [*standard(), *(f"perturb/{kind}" for kind in perturbations())]
+    for env in here if not asked.quick else ():
+        each = by_env.setdefault(env, Counter())
+        each["not played"] = len(names) - each.total()
+    left = sum(each["not played"] for each in by_env.values())
     rows = [
         {
             "environment": env,
             "exposed": each["exposed"],
             "not exposed": each["not exposed"],
             "not applicable": each["not applicable"],
+            "not played": each["not played"],
         }
         for env, each in by_env.items()
     ]
     for cell in found:
         if cell.state == "not exposed":
             print(f"{cell.env}  {cell.attack}: {cell.why}")
-    if asked.markdown:
+    if asked.markdown and not left:
         asked.markdown.write_text(markdown(found) + "\n")
     told = counted(found)
     kinds = {cell.attack for cell in found if cell.attack.startswith("perturb/")}
@@ -175,7 +184,7 @@ def main() -> int:
             question=f"{len(attacks)} attacks and {len(kinds)} perturbations in {len(by_env)} environments: exposed of applicable",
             bar="all of at least 20 x 12, at under 2 % of 50 ms of thinking",
             ratio=share,
-            holds=share == 1.0 and len(attacks) >= 20 and len(kinds) >= 12 and thinking < MOST,
+            holds=share == 1.0 and not left and len(attacks) >= 20 and len(kinds) >= 12 and thinking < MOST,
             rows=rows,
             details={**told, "left out": asked.without, "overhead": costs, "cells": msgspec.to_builtins(found)},
             quick=asked.quick,
