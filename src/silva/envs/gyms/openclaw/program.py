@@ -102,5 +102,7 @@ def _complaint(done: Result) -> str:
     except (ValueError, AttributeError):
         pass
     lines = [line.strip() for line in done.stderr.decode(errors="replace").splitlines() if line.strip()]
+    # What node says before a native trace of its own stack.
+    fatal = [line.strip("# ") for line in lines if "fatal" in line.lower() or "out of memory" in line.lower()]
     errors = [line for line in lines if "error" in line.lower()]
-    return (errors or lines or ["it said nothing"])[-1][:300]
+    return (fatal[:1] or errors[-1:] or lines[-1:] or ["it said nothing"])[0][:300]
