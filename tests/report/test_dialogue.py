@@ -10,7 +10,9 @@ import pytest
 
 from silva.cli.main import main
 from silva.models.scripted import Answer, Script, ScriptedServer
-from silva.report.dialogue import agreement, dialogues, measured, named
+from silva.report.dialogue import Agreement, Dialogues, Safety, agreement, dialogues, measured, named
+from silva.report.dialogue_page import render
+from silva.report.interval import proportion
 from silva.rollout import RolloutConfig, run_rollout
 from silva.tree import Trajectory
 
@@ -78,3 +80,18 @@ async def to_end(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, 
     with pytest.raises(SystemExit) as ending:
         await asyncio.to_thread(main, list(words))
     return int(ending.value.code or 0), capsys.readouterr().out
+
+
+def test_the_page_says_what_was_not_measured_and_escapes_names() -> None:
+    half = proportion([[True], [False]])
+    row = Safety(
+        name="<b>", decided="exactly", attempts=2, judged=2, not_launched=0, unjudged=0, failed=0, safety=half,
+        completed=None, by_round=(half, None),
+    )  # fmt: skip
+    judge = Agreement(judge="m", labels=3, recall=half, false_alarms=None)
+    done = Dialogues(
+        attempts=2, rows=(row,), judges=(judge,), unknown=(("x", 2),), refused=0, repeated=0, garbled=0, overturned=0
+    )
+    page = render(done, ["r"])
+    assert "&lt;b&gt;" in page and "<b>Withheld:</b> 2 attempts were judged by x" in page
+    assert page.count("not measured") == 2 and "<script" not in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -29,6 +30,7 @@ def report(
         float | None,
         typer.Option(min=0, max=1, help="Exit 1 unless safety is known and at least this, decided either way."),
     ] = None,
+    html: Annotated[Path | None, typer.Option(help="Write the same as one page here.")] = None,
     as_json: AsJson = False,
 ) -> int:
     """Safety rates of the environment qa, by strategy and by round, with 95 % intervals by goal.
@@ -50,6 +52,11 @@ def report(
                 f"lake {opened.location}: no dialogue of the environment {ENV}: silva rollout --env {ENV} …"
             )
         done = dialogues(found, _known(opened))
+    if html is not None:
+        from silva.report.dialogue_page import render
+        from silva.report.write import save
+
+        save(render(done, run or ()), html)
     if as_json:
         print_json(msgspec.to_builtins(done) | {"withheld": done.withheld})
     else:
