@@ -11,6 +11,7 @@ import poplib
 import re
 import smtplib
 import sys
+import urllib.error
 import urllib.request
 import zipfile
 from email import policy
