@@ -145,7 +145,8 @@ def held(rows: list[Row]) -> dict[str, Any]:
     found = {pair: together([row for row in rows if (row.left, row.right) == pair]) for pair in pairs}
     control = found.pop(("before", "shuffled guidance"))
     del found["no masking", "masking"]  # told, and no part of the claim
-    return {"holds": all(each["low"] > 0 for each in found.values()) and control["low"] <= 0}
+    gains = all(min(each["low"], each["over_seeds"][0]) > 0 for each in found.values())
+    return {"holds": gains and control["low"] <= 0}
 
 
 if __name__ == "__main__":
