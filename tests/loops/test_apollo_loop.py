@@ -67,6 +67,17 @@ def test_the_factors_are_the_papers_and_a_person_may_stand_in_a_file(tmp_path: P
     assert config(person=str(file)) == inline and stages(config(person=str(file))) == stages(inline)
 
 
+def test_a_script_that_a_loop_keeps_is_read_as_the_same() -> None:
+    deeds = [
+        {"when": {"waits": ".", "expert": "another"}, "edit": {"expert": True}},
+        {"when": {"expert": "another"}, "back": {"action": {"expert": True}}},
+        {"when": {"waits": "."}, "edit": {"name": "act", "arguments": {"action": "toggle"}}},
+        {"when": {"turn": 3}, "back": {"turn": 1, "action": "turn_left"}},
+    ]
+    given = config(person={"by": "coach", "rules": deeds})
+    assert ApolloConfig.model_validate(yaml.safe_load(yaml.safe_dump(given.model_dump(mode="json")))) == given
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [

@@ -235,7 +235,7 @@ def _action(value: object) -> str:
     """An action as text, checked; "" for none."""
     if value is None or value == "":
         return ""
-    if value == json.loads(EXPERT):
+    if value in (EXPERT, json.loads(EXPERT)):  # as it is kept, or as it is written
         return EXPERT
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if len(text) > MOST_CHARS:
