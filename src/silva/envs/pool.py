@@ -67,9 +67,9 @@ class HostPool:
 
     `hosts` processes hold up to `instances_per_host` instances each (None: as many as are leased at once, or as the
     environment declares it can). `step_timeout` bounds every call in seconds; `start_timeout` the start of a host, the
-    making of an instance and the listing of tasks. `memory_limit_mb` bounds each host (None: no limit). `options` go to
-    the environment's constructor, over the entry's own. Hosts do not inherit variables that look like credentials, but
-    for those named in `pass_variables`.
+    making of an instance and the listing of tasks. `memory_limit_mb` bounds each host (None: no limit; an entry may
+    need more). `options` go to the environment's constructor, over the entry's own. Hosts do not inherit variables that
+    look like credentials, but for those named in `pass_variables`.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class HostPool:
             python=python,
             target=entry.target,
             options={**entry.options, **(options or {})},
-            memory_limit_mb=memory_limit_mb,
+            memory_limit_mb=memory_limit_mb and max(memory_limit_mb, entry.memory_mb),
             start_timeout=start_timeout,
             environ=_environ(entry, python, set(pass_variables)),
             packages=entry.packages,

@@ -184,7 +184,7 @@ class EnvironmentEntry(Record, frozen=True, kw_only=True):
     needs. `expert` and `null` are the mean scores those policies must reach on `sample` tasks in `silva envs test`
     (None: has none); `null` holds within `null_tolerance`. `machine` is `module:function`, light to import, which
     raises MissingError where the machine lacks what pip cannot bring. `patience` is how many seconds one call may take
-    in `silva envs test`.
+    in `silva envs test`. `memory_mb` is what a host of it needs to be allowed at least, where hosts are limited.
     """
 
     name: str
@@ -202,6 +202,7 @@ class EnvironmentEntry(Record, frozen=True, kw_only=True):
     null_tolerance: float = 0.0
     sample: int = 20
     patience: float = 60.0
+    memory_mb: int = 0
     options: Json = msgspec.field(default_factory=dict[str, Any])
 
     @property

@@ -45,6 +45,7 @@ def _entry(name: str, attribute: str, summary: str, expert: float | None) -> Env
         expert=expert,
         null=None if expert is None else 0.0,
         sample=4,
+        memory_mb=16384,  # what node reserves for each of its threads counts as its host's
         patience=600.0,  # OpenClaw takes its time to start, four at once on a busy machine
     )
 
