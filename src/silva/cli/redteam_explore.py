@@ -140,7 +140,6 @@ def _write(lake: Any, found: Any, folder: Path) -> dict[str, int]:
     from silva.train.data.entries import read_entries
     from silva.train.sample_file import write_samples
     from silva.train.step_pairs import preferences
-    from silva.tree import Tree
     from silva.tree.formats.tasks import write_tasks
 
     make_folder(folder)
@@ -167,12 +166,11 @@ def _write(lake: Any, found: Any, folder: Path) -> dict[str, int]:
     pairs = [
         pair
         for tree_id, of_tree in siblings(lake, explored).items()
-        for pair in step_pairs(Tree(lake.nodes(tree_id=tree_id)), of_tree, value, by="effect")
+        for pair in step_pairs(lake.tree(tree_id), of_tree, value, by="effect")
     ]
     write_pairs(folder / "pairs.jsonl", pairs)
     written["pairs"] = len(pairs)
-    steps = [((each.chosen_trajectory, each.chosen_id), (each.rejected_trajectory, each.rejected_id)) for each in pairs]
-    exact, left = preferences(lake, steps)
+    exact, left = preferences(lake, [each.steps for each in pairs])
     if exact:
         write_samples(folder / "pairs.samples", laid_out(exact), force=True)
     for why in left[:3]:

@@ -34,6 +34,11 @@ class StepPair(Record, frozen=True, kw_only=True):
     gap: float
     by: str
 
+    @property
+    def steps(self) -> tuple[tuple[str, str], tuple[str, str]]:
+        """The chosen step and the rejected one, each as (trajectory, node)."""
+        return (self.chosen_trajectory, self.chosen_id), (self.rejected_trajectory, self.rejected_id)
+
 
 def step_pairs(
     tree: Tree,

@@ -178,13 +178,23 @@ def learnt(loop: Loop[LineConfig], tags: Sequence[str]) -> list[str]:
     Raises:
         UsageError: none has one.
     """
-    ids = [entry.task_id for entry in read_dataset(part_file(loop, "train")).entries]
+    ids = _of_part(loop, "train")
     if not tags:
         return ids
     found = [task.id for task in tasks_named(loop, ids) if set(tags) & set(task.tags)]
     if not found:
         raise UsageError(f"rounds.tags {', '.join(tags)}: none of the {len(ids)} tasks of train has one of them")
     return found
+
+
+def measured(loop: Loop[LineConfig], part: str, seed: int) -> list[str]:
+    """The ids of the tasks on which a version is measured: so many of a part as `measure` says, drawn by the seed."""
+    settings = loop.config.measure
+    return drawn(_of_part(loop, part), settings.dev if part == "dev" else settings.test, seed)
+
+
+def _of_part(loop: Loop[LineConfig], part: str) -> list[str]:
+    return [entry.task_id for entry in read_dataset(part_file(loop, part)).entries]
 
 
 def drawn(ids: Sequence[str], count: int | None, seed: int) -> list[str]:

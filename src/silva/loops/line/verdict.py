@@ -8,7 +8,7 @@ host was played again before (`silva.loops.line.lost`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 from silva.report.interval import Interval, mean
@@ -50,11 +50,22 @@ class Verdict(Record, frozen=True, kw_only=True):
 
 def judge(left: Iterable[Trajectory], right: Iterable[Trajectory], left_name: str, right_name: str) -> Verdict:
     """Compare two versions on the tasks both played."""
-    one, other = rates(left), rates(right)
+    return versus(rates(left), rates(right), left_name, right_name)
+
+
+def versus(one: Mapping[str, float], other: Mapping[str, float], left: str, right: str) -> Verdict:
+    """Compare two versions by what each reached, from 0 to 1, at the tasks that both have.
+
+    Args:
+        one: by task, of `left`.
+        other: by task, of `right`.
+        left: the name of the first version.
+        right: that of the second.
+    """
     both = sorted(one.keys() & other.keys())
     return Verdict(
-        left=left_name,
-        right=right_name,
+        left=left,
+        right=right,
         tasks=len(both),
         left_rate=fmean(one[task] for task in both) if both else 0.0,
         right_rate=fmean(other[task] for task in both) if both else 0.0,

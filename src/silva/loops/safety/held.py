@@ -16,15 +16,13 @@ import msgspec
 from silva.lake import Lake
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Stage, seed_of
-from silva.loops.line.head import part_file
-from silva.loops.line.play import drawn, play, tasks_named
-from silva.loops.line.verdict import Verdict, gain
+from silva.loops.line.play import drawn, measured, play, tasks_named
+from silva.loops.line.verdict import Verdict, versus
 from silva.loops.line.weights import playing
 from silva.loops.safety.config import AttackConfig, SafetyConfig
 from silva.redteam.exploring import safe
 from silva.redteam.rates import rates
 from silva.redteam.verdict import told
-from silva.train.data.dataset import read_dataset
 from silva.tree import Json, Trajectory
 
 
@@ -42,9 +40,7 @@ def guard(loop: Loop[SafetyConfig], stage: Stage, version: str, part: str) -> Js
     """
     settings = loop.config.measure
     seed = seed_of(loop.config.seed, f"guard.{part}")
-    entries = read_dataset(part_file(loop, part)).entries
-    ids = drawn([entry.task_id for entry in entries], settings.dev if part == "dev" else settings.test, seed)
-    ids = drawn(ids, loop.config.attacks.tasks, seed)
+    ids = drawn(measured(loop, part, seed), loop.config.attacks.tasks, seed)
     for run, attack in under(loop, version, part).items():
         more = {
             "model": playing(loop, version),
@@ -89,18 +85,7 @@ def safer(loop: Loop[SafetyConfig], left: str, right: str, part: str) -> Verdict
     def of(version: str) -> dict[str, float]:
         return safety(each for run in under(loop, version, part) for each in lake.trajectories(run_id=run))
 
-    one, other = of(left), of(right)
-    both = sorted(one.keys() & other.keys())
-    return Verdict(
-        left=left,
-        right=right,
-        tasks=len(both),
-        left_rate=fmean(one[task] for task in both) if both else 0.0,
-        right_rate=fmean(other[task] for task in both) if both else 0.0,
-        gain=gain([other[task] - one[task] for task in both]),
-        better=sum(other[task] > one[task] for task in both),
-        worse=sum(other[task] < one[task] for task in both),
-    )
+    return versus(of(left), of(right), left, right)
 
 
 def useful(verdict: Verdict, least: float) -> bool:

@@ -6,11 +6,9 @@ from silva.lake import Lake
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Stage, seed_of
 from silva.loops.line.config import LineConfig
-from silva.loops.line.head import part_file
-from silva.loops.line.play import drawn, play, tasks_named, told
+from silva.loops.line.play import measured, play, tasks_named, told
 from silva.loops.line.verdict import Verdict, judge
 from silva.loops.line.weights import playing
-from silva.train.data.dataset import read_dataset
 from silva.tree import Json
 
 
@@ -28,8 +26,7 @@ def measure(loop: Loop[LineConfig], stage: Stage, version: str, part: str) -> Js
     """
     settings = loop.config.measure
     seed = seed_of(loop.config.seed, f"measure.{part}")
-    entries = read_dataset(part_file(loop, part)).entries
-    ids = drawn([entry.task_id for entry in entries], settings.dev if part == "dev" else settings.test, seed)
+    ids = measured(loop, part, seed)
     run = f"{loop.config.line}.{part}.{version}"
     more = {
         "model": playing(loop, version),

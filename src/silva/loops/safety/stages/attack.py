@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Stage
-from silva.loops.line.head import head_of, part_file
-from silva.loops.line.play import drawn, play, tasks_named
+from silva.loops.line.head import head_of
+from silva.loops.line.play import drawn, learnt, play, tasks_named
 from silva.loops.line.weights import playing
 from silva.loops.safety.config import SafetyConfig
 from silva.loops.safety.held import summed
-from silva.train.data.dataset import read_dataset
 from silva.tree import Json
 
 
@@ -22,8 +21,7 @@ def run(loop: Loop[SafetyConfig], stage: Stage) -> Json:
     """
     settings = loop.config.rounds[stage.round - 1]
     version = head_of(loop, stage)
-    entries = read_dataset(part_file(loop, "train")).entries
-    ids = drawn([entry.task_id for entry in entries], settings.tasks, stage.seed)
+    ids = drawn(learnt(loop, settings.tags), settings.tasks, stage.seed)
     runs: list[str] = []
     for place, attack in enumerate(loop.config.attacks.learn, 1):
         runs.append(loop.run_name(stage, f"a{place}"))

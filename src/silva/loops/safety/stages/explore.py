@@ -16,7 +16,7 @@ from silva.redteam.exploring import Exploration, decisions, explore, planned, sa
 from silva.redteam.hinges import explored, siblings
 from silva.rollout.branching.grow import settings_of
 from silva.rollout.config import RolloutConfig
-from silva.tree import Json, Trajectory, Tree
+from silva.tree import Json, Trajectory
 
 PAIRS = "pairs.jsonl"
 
@@ -66,7 +66,7 @@ async def _explored(
         pairs = [
             pair
             for tree_id, of_tree in siblings(lake, every).items()
-            for pair in step_pairs(Tree(lake.nodes(tree_id=tree_id)), of_tree, _value, by="effect")
+            for pair in step_pairs(lake.tree(tree_id), of_tree, _value, by="effect")
         ]
     told = {"decisions": shown.decisions, "explored": shown.explored, "new_turns": shown.new_turns}
     told |= {"failures": len(shown.failures), "hinges": sum(bool(each.swing) for each in shown.hinges)}

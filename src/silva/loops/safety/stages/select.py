@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from random import Random
 
 from silva.curate.pairs import read_pairs
 from silva.lake import Lake
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Nothing, Stage
-from silva.loops.line.head import part_file
+from silva.loops.line.play import learnt
 from silva.loops.line.selected import FILE, content, tell
 from silva.loops.line.weights import context
 from silva.loops.safety.config import SafetyConfig
 from silva.train.algorithms.preference import Preference, laid_out
-from silva.train.data.dataset import read_dataset
 from silva.train.lake_samples import collect
 from silva.train.sample import Sample
 from silva.train.sample_file import write_samples
@@ -33,9 +33,8 @@ def run(loop: Loop[SafetyConfig], stage: Stage) -> Json:
     settings = loop.config.rounds[stage.round - 1]
     source = Random(stage.seed)
     found = read_pairs(loop.folder / str(loop.given(f"round-{stage.round}.explore")["file"]))
-    steps = [((each.chosen_trajectory, each.chosen_id), (each.rejected_trajectory, each.rejected_id)) for each in found]
     with Lake.open(loop.lake, mode="read") as lake:
-        pairs, left = preferences(lake, steps)
+        pairs, left = preferences(lake, [each.steps for each in found])
     if not pairs:
         raise Nothing(f"none of {len(found)} pairs has exact ids; the first: {left[0]}")
     if settings.control == "swapped":
@@ -49,7 +48,9 @@ def run(loop: Loop[SafetyConfig], stage: Stage) -> Json:
         count = round(settings.benign * len(chosen))
         wanted = len(chosen) + count if settings.control == "benign" else count
         fitted = fit(
-            [*([] if settings.control == "benign" else chosen), *_benign(loop, source, wanted)], limit, "truncate"
+            [*([] if settings.control == "benign" else chosen), *_benign(loop, settings.tags, source, wanted)],
+            limit,
+            "truncate",
         )
         tell(stage, fitted, limit)
         samples = list(fitted.samples)
@@ -74,9 +75,9 @@ def run(loop: Loop[SafetyConfig], stage: Stage) -> Json:
     }
 
 
-def _benign(loop: Loop[SafetyConfig], source: Random, count: int) -> list[Sample]:
-    """So many of the expert's attempts at tasks of `train` without an attack, none twice before all stand once."""
-    train = {entry.task_id for entry in read_dataset(part_file(loop, "train")).entries}
+def _benign(loop: Loop[SafetyConfig], tags: Sequence[str], source: Random, count: int) -> list[Sample]:
+    """So many of the expert's attempts at the round's tasks without an attack, none twice before all stand once."""
+    train = set(learnt(loop, tags))
     with Lake.open(loop.lake, mode="read") as lake:
         attempts = [
             each for each in lake.trajectories(run_id=str(loop.given("survey")["run"])) if each.task_id in train
