@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
-from playing import play, read
+from playing import halted, play, read
 
 from silva.errors import UsageError
 from silva.redteam.attack import Attack, attacks, framings, goals, perturbations, surfaces
@@ -16,7 +15,6 @@ from silva.redteam.effect import Effect, carries
 from silva.redteam.goal import Offer
 from silva.redteam.perturbing import Perturbing
 from silva.redteam.rates import rates
-from silva.rollout.run import Hooks
 from silva.tree import Author, Tool, assistant, call
 
 ADD = {"tool": "add", "arguments": {"number": 4417}}
@@ -84,28 +82,9 @@ async def test_an_effect_before_any_exposure_is_told_apart(tmp_path: Path) -> No
     assert rates([trajectory])[0].unexposed == 1
 
 
-class Halt:
-    """Ends this process's part of a run at a turn."""
-
-    scheduler: ClassVar[Any] = None
-
-
 async def test_a_resumed_attack_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = Attacking.on_observation
-
-    async def halts(self: Attacking, live: Any, observation: Any) -> Any:
-        if live.path.turns == 2:
-            Halt.scheduler.stop()
-            await asyncio.sleep(60)
-        return await seen(self, live, observation)
-
-    def begin(scheduler: Any, ledger: Any, total: int) -> None:
-        Halt.scheduler = scheduler
-
     stages = {"attack": {"attack": "tool_result/split/answer"}}
-    with monkeypatch.context() as patch:
-        patch.setattr(Attacking, "on_observation", halts)
-        assert (await play(tmp_path, stages, model="sums", hooks=Hooks(on_start=begin))).remaining == 1
+    assert (await halted(tmp_path, stages, monkeypatch, model="sums")).remaining == 1
     assert (await play(tmp_path, stages, model="sums", resume=True)).remaining == 0
     trajectory, walk, _ = read(tmp_path)
     assert sum(node.author is Author.ATTACKER for node in walk) == 2, "each part is said once"

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playing import play, read
-from test_attacks import Halt, told
+from playing import halted, play, read
+from test_attacks import told
 
 from silva.envs import Registry
 from silva.envs.gyms.browser.planting import lookalike, planted
@@ -19,7 +19,6 @@ from silva.redteam.attacking import Attacking
 from silva.redteam.matrix import matrix
 from silva.rollout import replay
 from silva.rollout.replay_stored import replay_stored
-from silva.rollout.run import Hooks
 from silva.tree import Author
 
 BOARD = '''
@@ -85,20 +84,7 @@ async def test_what_is_planted_is_the_environments_word_and_is_there_again_at_a_
 async def test_a_resumed_episode_finds_what_was_planted(
     tmp_path: Path, board: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen = Attacking.on_observation
-
-    async def halts(self: Attacking, live: Any, observation: Any) -> Any:
-        if live.path.turns == 2:
-            Halt.scheduler.stop()
-            await asyncio.sleep(60)
-        return await seen(self, live, observation)
-
-    def begin(scheduler: Any, ledger: Any, total: int) -> None:
-        Halt.scheduler = scheduler
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Attacking, "on_observation", halts)
-        await play(tmp_path, STAGES, model="sums", hooks=Hooks(on_start=begin), **board)
+    await halted(tmp_path, STAGES, monkeypatch, model="sums", **board)
     assert (await play(tmp_path, STAGES, model="sums", resume=True, **board)).remaining == 0
     trajectory, _, _ = read(tmp_path)
     assert trajectory.outcome.failure is None and told(trajectory)["exposed"] == 2

@@ -69,6 +69,21 @@ def file_of(place: str, prefix: str) -> Path | None:
     return found
 
 
+def folder_of(name: str, prefix: str) -> Path | None:
+    """The folder that an environment's name, `PREFIX` and its path, means; None for any other name.
+
+    Raises:
+        UsageError: there is no such folder.
+    """
+    if not name.startswith(prefix) or name == prefix:
+        return None
+    place = name.removeprefix(prefix)
+    folder = Path(place).expanduser()
+    if not folder.is_dir():
+        raise UsageError(f"environment {name}: there is no folder {place}")
+    return folder.resolve()
+
+
 def _value(text: str) -> Any:
     try:
         return json.loads(text)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from silva.envs.gyms.bridge_name import folder_of
 from silva.envs.protocol import EnvironmentEntry
-from silva.errors import UsageError
 
 PREFIX = "openclaw/"
 NODE = ("node@26.10.0", "openclaw@2026.9.6")
@@ -24,13 +22,10 @@ def resolve(name: str) -> EnvironmentEntry | None:
     Raises:
         UsageError: there is no such folder.
     """
-    if not name.startswith(PREFIX) or name == PREFIX:
+    folder = folder_of(name, PREFIX)
+    if folder is None:
         return None
-    place = name.removeprefix(PREFIX)
-    folder = Path(place).expanduser()
-    if not folder.is_dir():
-        raise UsageError(f"environment {name}: there is no folder {place}")
-    return _entry(name, f"{name}={folder.resolve()}", f"OpenClaw on the tasks of {place}", expert=None)
+    return _entry(name, f"{name}={folder}", f"OpenClaw on the tasks of {name.removeprefix(PREFIX)}", expert=None)
 
 
 def _entry(name: str, attribute: str, summary: str, expert: float | None) -> EnvironmentEntry:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
+from silva.envs.gyms.bridge_name import folder_of
 from silva.envs.protocol import EnvironmentEntry
-from silva.errors import UsageError
 
 PREFIX = "terminal/"
 
@@ -29,13 +27,10 @@ def resolve(name: str) -> EnvironmentEntry | None:
     Raises:
         UsageError: there is no such folder.
     """
-    if not name.startswith(PREFIX) or name == PREFIX:
+    folder = folder_of(name, PREFIX)
+    if folder is None:
         return None
-    place = name.removeprefix(PREFIX)
-    folder = Path(place).expanduser()
-    if not folder.is_dir():
-        raise UsageError(f"environment {name}: there is no folder {place}")
-    return _entry(name, f"{name}={folder.resolve()}", f"terminal tasks of {place}")
+    return _entry(name, f"{name}={folder}", f"terminal tasks of {name.removeprefix(PREFIX)}")
 
 
 def _entry(name: str, attribute: str, summary: str) -> EnvironmentEntry:
