@@ -1,0 +1,121 @@
+"""Making cards: checkers are asked about labelled items that were held out, and what they score is kept.
+
+corpora ─▶ held-out items ─▶ ask ─▶ scores by label ─▶ Card
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from silva.curate.audit.asking import Answer, ask
+from silva.curate.audit.card import UNCHECKED, Card, Origin
+from silva.curate.audit.checker import Checker
+from silva.curate.audit.corpus import EVERY, Corpus, Item
+from silva.errors import UsageError
+from silva.tree import digest
+
+_DIGITS = 5
+"""Digits of a score that a card keeps."""
+
+
+def calibrate(
+    checkers: Iterable[Checker], corpora: Iterable[Corpus], *, told: Callable[[str], None] = lambda _: None
+) -> list[Card]:
+    """Cards of checkers by corpora.
+
+    A checker is asked only about items whose labels speak of its risk. Items without any risk, of corpora whose labels
+    speak of all, are the clean items: all checkers score the same ones in the same order.
+
+    Args:
+        checkers: whose cards are made; one that cannot be asked here gets none, and `told` says why.
+        corpora: labelled items.
+        told: is told what goes on, a line each.
+
+    Raises:
+        UsageError: no corpus has an item that was held out, or two items have one id.
+    """
+    read = [(each, list(each.items())) for each in corpora if not _said(each, told)]
+    known: set[str] = set()
+    for corpus, items in read:
+        for item in items:
+            if item.row.id in known:
+                raise UsageError(f"audit: corpus {corpus.name}: two items are called {item.row.id!r}; ids must differ")
+            known.add(item.row.id)
+    held = [(corpus, [item for item in items if item.held_out]) for corpus, items in read]
+    if not any(items for _, items in held):
+        raise UsageError("audit: there is no held-out item to make a card from")
+    made: list[Card] = []
+    for each in checkers:
+        why = each.missing()
+        if why:
+            told(f"{each.name}: no card: {why}")
+            continue
+        made.append(_card(each, held))
+        told(f"{each.name}: {len(made[-1].risky)} risky, {made[-1].clean_items} clean items")
+    return made
+
+
+def clean_items(held: Iterable[tuple[Corpus, Sequence[Item]]]) -> list[Item]:
+    """The clean items of all, in the order that cards keep."""
+    return [
+        item for corpus, items in held if corpus.labels >= EVERY for item in items if not item.risks and not item.trap
+    ]
+
+
+def _card(checker: Checker, held: Sequence[tuple[Corpus, Sequence[Item]]]) -> Card:
+    speaking = [(corpus, items) for corpus, items in held if checker.risk in corpus.labels]
+    rows = [item.row for _, items in speaking for item in items]
+    answer = ask(checker, rows)
+    scores = answer.scores(rows)
+    clean = clean_items(speaking)
+    order = {item.row.id for item in clean}
+
+    def of(kind: Callable[[Item], bool]) -> tuple[float, ...]:
+        chosen = (item for _, items in speaking for item in items if kind(item))
+        found = (scores[item.row.id] for item in chosen)
+        return tuple(sorted(round(score, _DIGITS) for score in found if score is not None))
+
+    values = [scores[item.row.id] for item in clean]
+    return Card(
+        checker=checker.name,
+        version=checker.version,
+        risk=checker.risk,
+        threshold=checker.threshold,
+        risky=of(lambda item: checker.risk in item.risks),
+        clean={
+            place: UNCHECKED if score is None else round(score, _DIGITS)
+            for place, score in enumerate(values)
+            if score is None or score
+        },
+        clean_items=len(clean),
+        clean_digest=digest(*(item.row.id for item in clean)) if clean else "",
+        others=of(lambda item: checker.risk not in item.risks and not item.trap and item.row.id not in order),
+        traps=of(lambda item: item.trap and checker.risk not in item.risks),
+        unchecked=len(answer.unchecked),
+        corpora=tuple(_origin(corpus, items, checker.risk) for corpus, items in speaking if items),
+        seconds=round(_each(answer, rows), 6),
+    )
+
+
+def _each(answer: Answer, rows: Sequence[object]) -> float:
+    return answer.seconds / len(rows) if rows else 0.0
+
+
+def _origin(corpus: Corpus, items: Sequence[Item], risk: str) -> Origin:
+    risky = sum(risk in item.risks for item in items)
+    traps = sum(item.trap and risk not in item.risks for item in items)
+    return Origin(
+        name=corpus.name,
+        licence=corpus.licence,
+        origin=corpus.origin,
+        risky=risky,
+        traps=traps,
+        clean=len(items) - risky - traps,
+    )
+
+
+def _said(corpus: Corpus, told: Callable[[str], None]) -> str:
+    why = corpus.missing()
+    if why:
+        told(f"corpus {corpus.name}: left out: {why}")
+    return why
