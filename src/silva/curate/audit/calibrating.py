@@ -70,28 +70,27 @@ def _card(checker: Checker, held: Sequence[tuple[Corpus, Sequence[Item]]]) -> Ca
     clean = clean_items(speaking)
     order = {item.row.id for item in clean}
 
-    def of(kind: Callable[[Item], bool]) -> tuple[float, ...]:
-        chosen = (item for _, items in speaking for item in items if kind(item))
-        found = (scores[item.row.id] for item in chosen)
-        return tuple(sorted(round(score, _DIGITS) for score in found if score is not None))
+    def chosen(kind: Callable[[Item], bool]) -> list[str]:
+        return [item.row.id for _, items in speaking for item in items if kind(item)]
 
-    values = [scores[item.row.id] for item in clean]
+    def of(ids: Sequence[str]) -> tuple[float, ...]:
+        found = (scores[each] for each in ids)
+        return tuple(UNCHECKED if score is None else round(score, _DIGITS) for score in found)
+
+    risky = chosen(lambda item: checker.risk in item.risks)
+    plain = of([item.row.id for item in clean])
     return Card(
         checker=checker.name,
         version=checker.version,
         risk=checker.risk,
         threshold=checker.threshold,
-        risky=of(lambda item: checker.risk in item.risks),
-        clean={
-            place: UNCHECKED if score is None else round(score, _DIGITS)
-            for place, score in enumerate(values)
-            if score is None or score
-        },
+        risky=of(risky),
+        risky_digest=digest(*risky) if risky else "",
+        clean={place: score for place, score in enumerate(plain) if score},
         clean_items=len(clean),
         clean_digest=digest(*(item.row.id for item in clean)) if clean else "",
-        others=of(lambda item: checker.risk not in item.risks and not item.trap and item.row.id not in order),
-        traps=of(lambda item: item.trap and checker.risk not in item.risks),
-        unchecked=len(answer.unchecked),
+        others=of(chosen(lambda item: checker.risk not in item.risks and not item.trap and item.row.id not in order)),
+        traps=of(chosen(lambda item: item.trap and checker.risk not in item.risks)),
         corpora=tuple(_origin(corpus, items, checker.risk) for corpus, items in speaking if items),
         seconds=round(_each(answer, rows), 6),
     )

@@ -38,15 +38,16 @@ class Origin(Record, frozen=True, kw_only=True):
 
 
 class Card(Record, frozen=True, kw_only=True):
-    """What was measured of one checker. Scores are per item: the highest finding in it, 0 without one.
+    """What was measured of one checker. Scores are per item: the highest finding in it, 0 without one, `UNCHECKED`
+    where the checker could say nothing of it, which counts in no rate.
 
     Attributes:
-        risky: scores of items that have the risk, ascending.
-        clean: scores of items that have none, place by place in the order of `clean_digest`; zeros left out.
+        risky: scores of the items that have the risk, in the order that `risky_digest` stands for.
+        clean: scores of the items that have no risk at all, by their place in the order of `clean_digest`; zeros left
+            out. All checkers score the same ones.
         clean_items: how many clean items there are, zeros included.
-        others: scores of further negatives (items whose labels speak of this risk, and that lack it), ascending.
-        traps: scores of items that have no risk and look as if, ascending.
-        unchecked: items of which the checker could say nothing; they count in no rate.
+        others: scores of further negatives (items whose labels speak of this risk, and that lack it).
+        traps: scores of items that have no risk and look as if.
         threshold: from which score the checker detects where no wanted rate is given.
         seconds: processor time an item took, mean.
         note: what to know of it, for people.
@@ -57,18 +58,18 @@ class Card(Record, frozen=True, kw_only=True):
     risk: str
     threshold: float
     risky: tuple[float, ...] = ()
+    risky_digest: str = ""
     clean: dict[int, float] = msgspec.field(default_factory=dict[int, float])
     clean_items: int = 0
     clean_digest: str = ""
     others: tuple[float, ...] = ()
     traps: tuple[float, ...] = ()
-    unchecked: int = 0
     corpora: tuple[Origin, ...] = ()
     seconds: float = 0.0
     note: str = ""
 
     def recall(self, threshold: float | None = None) -> Interval | None:
-        """The share of risky items found at a threshold, with its 95 % interval; None where there was none."""
+        """The share of risky items found at a threshold, of those checked, with its 95 % interval; None of none."""
         return _share(self.risky, self.threshold if threshold is None else threshold)
 
     def false_alarms(self, threshold: float | None = None) -> Interval | None:
@@ -79,6 +80,12 @@ class Card(Record, frozen=True, kw_only=True):
     def trapped(self, threshold: float | None = None) -> Interval | None:
         """The share of traps flagged at a threshold; None where there was none."""
         return _share(self.traps, self.threshold if threshold is None else threshold)
+
+    def checked(self) -> float | None:
+        """The share of risky items of which the checker could say something; None where there was none."""
+        if not self.risky:
+            return None
+        return sum(score != UNCHECKED for score in self.risky) / len(self.risky)
 
     @property
     def clean_scores(self) -> tuple[float, ...]:

@@ -1,0 +1,170 @@
+"""Thresholds by the wanted rate of false alarms over all checkers together.
+
+    cards (scores of the same clean items, of the same risky ones) ─ half of them ─▶ thresholds that spend the allowed
+    false alarms where they find most ─ other half ─▶ the rate and the recall to expect
+
+Thirteen checkers at 5 % each flag half of clean data. So the allowance is one for all: it is spent step by step where a
+clean item more that is flagged buys the most recall, averaged over risks. The choice is made on every other item, and
+what is promised is measured on the rest. A checker without a card of its own version keeps its own threshold, and is
+named: nothing is promised of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from math import inf, nextafter
+
+from silva.curate.audit.card import UNCHECKED, Card
+from silva.curate.audit.checker import Checker, Family
+from silva.report import Interval
+from silva.report.interval import proportion
+from silva.tree import Record
+
+NEVER = inf
+
+
+class Thresholds(Record, frozen=True, kw_only=True):
+    """From which score each checker detects.
+
+    Attributes:
+        at: by checker.
+        wanted: the share of clean items that may be flagged by any of them; None: each has its own threshold.
+        alarms: the share of clean items flagged by any, measured on items that chose nothing; None without cards.
+        recall: by risk, the share of risky items found by any checker of it, measured likewise.
+        mean_recall: the mean of those.
+        uncalibrated: checkers without a card, of which nothing is promised.
+    """
+
+    at: dict[str, float]
+    wanted: float | None = None
+    alarms: Interval | None = None
+    recall: dict[str, Interval]
+    mean_recall: float | None = None
+    uncalibrated: tuple[str, ...] = ()
+
+
+def thresholds(checkers: Sequence[Checker], cards: Mapping[str, Card], wanted: float | None) -> Thresholds:
+    """Thresholds for checkers that are asked together.
+
+    Args:
+        checkers: those.
+        cards: by checker's name; a card of another version is not used.
+        wanted: the share of clean items that may be flagged by any; None leaves each checker its own threshold.
+    """
+    own = {each.name: each.threshold for each in checkers}
+    used = [card for each in checkers if (card := fitting(each, cards)) is not None]
+    digests = Counter(card.clean_digest for card in used if card.clean_digest)
+    common = digests.most_common(1)[0][0] if digests else ""
+    joint = [card for card in used if card.clean_digest == common and common]
+    floors = {each.name: each.threshold if each.family is Family.RULES else 0.0 for each in checkers}
+    at = {**own, **(_spent(joint, wanted, floors) if wanted is not None and joint else {})}
+    rest = _half(joint, 1)
+    recall = {risk: found for risk in _risks(rest) if (found := recall_of(risk, rest, at)) is not None}
+    return Thresholds(
+        at=at,
+        wanted=wanted,
+        alarms=alarms_of(rest, at),
+        recall=recall,
+        mean_recall=sum(each.value for each in recall.values()) / len(recall) if recall else None,
+        uncalibrated=tuple(each.name for each in checkers if each.name not in {card.checker for card in joint}),
+    )
+
+
+def fitting(checker: Checker, cards: Mapping[str, Card]) -> Card | None:
+    """The card of a checker, if it is of its version and has clean items."""
+    card = cards.get(checker.name)
+    return card if card is not None and card.version == checker.version and (card.clean_items or card.others) else None
+
+
+def alarms_of(cards: Sequence[Card], at: Mapping[str, float]) -> Interval | None:
+    """The share of clean items that any of the cards' checkers flags; None where they share none."""
+    scores = [card.clean_scores for card in cards if card.clean_items]
+    if not scores or len({len(each) for each in scores}) != 1:
+        return None
+    limits = [at[card.checker] for card in cards if card.clean_items]
+    return proportion([[any(s >= t for s, t in zip(item, limits, strict=True))] for item in zip(*scores, strict=True)])
+
+
+def recall_of(risk: str, cards: Sequence[Card], at: Mapping[str, float]) -> Interval | None:
+    """The share of a risk's items that any of its checkers finds; what none could check counts as missed."""
+    of = [card for card in cards if card.risk == risk and card.risky]
+    digests = Counter(card.risky_digest for card in of)
+    if not of:
+        return None
+    common = digests.most_common(1)[0][0]
+    same = [card for card in of if card.risky_digest == common]
+    items = zip(*(card.risky for card in same), strict=True)
+    limits = [at[card.checker] for card in same]
+    return proportion([[any(s >= t for s, t in zip(item, limits, strict=True))] for item in items])
+
+
+def _risks(cards: Sequence[Card]) -> list[str]:
+    return list(dict.fromkeys(card.risk for card in cards))
+
+
+def _half(cards: Sequence[Card], rest: int) -> list[Card]:
+    """The cards with every other item, beginning at the first (0) or the second (1)."""
+    made: list[Card] = []
+    for card in cards:
+        kept = card.clean_scores[rest::2]
+        made.append(
+            Card(
+                checker=card.checker,
+                version=card.version,
+                risk=card.risk,
+                threshold=card.threshold,
+                risky=card.risky[rest::2],
+                risky_digest=card.risky_digest,
+                clean={place: score for place, score in enumerate(kept) if score},
+                clean_items=len(kept),
+                clean_digest=card.clean_digest,
+            )
+        )
+    return made
+
+
+def _spent(cards: Sequence[Card], wanted: float, floors: Mapping[str, float]) -> dict[str, float]:
+    """Thresholds that flag at most the wanted share of the clean items, each alarm spent where it finds most."""
+    half = _half(cards, 0)
+    count = max((card.clean_items for card in half), default=0)
+    left = int(wanted * count)
+    scores = {card.checker: card.clean_scores for card in half}
+    # Where a checker may go: above all its clean scores, above all but one, …
+    steps = {name: [inf, *sorted({s for s in each if s > 0}, reverse=True)] for name, each in scores.items()}
+    at = {
+        name: max(floors[name], nextafter(ladder[1], inf) if len(ladder) > 1 else _LEAST)
+        for name, ladder in steps.items()
+    }
+    places = dict.fromkeys(steps, 1)
+    flagged: set[int] = {place for name in at for place, s in enumerate(scores[name]) if s >= at[name]}
+    risky = {card.checker: [s for s in card.risky if s != UNCHECKED] for card in half}
+    while left > len(flagged):
+        best: tuple[float, str, int, float, set[int]] | None = None
+        for name, ladder in steps.items():
+            if at[name] <= floors[name] or not risky[name]:
+                continue
+            before = _share(risky[name], at[name])
+            for place in range(places[name], len(ladder)):
+                lower = ladder[place + 1] if place + 1 < len(ladder) else 0.0
+                limit = max(floors[name], nextafter(lower, inf) if lower else _LEAST)
+                more = {item for item, s in enumerate(scores[name]) if s >= limit} - flagged
+                if len(flagged) + len(more) > left:
+                    break
+                gain = _share(risky[name], limit) - before
+                worth = gain / (len(more) or 0.5)
+                if gain > 0 and (best is None or worth > best[0]):
+                    best = worth, name, place + 1, limit, more
+        if best is None:
+            break
+        _, name, places[name], at[name], more = best
+        flagged |= more
+    return at
+
+
+_LEAST = 1e-6
+"""No threshold is lower: a score of 0 is no finding."""
+
+
+def _share(scores: Sequence[float], limit: float) -> float:
+    return sum(score >= limit for score in scores) / len(scores)
