@@ -42,6 +42,7 @@ COMMANDS = {
     "console": _Lazy("silva.cli.console", "See and steer what is grown, from a browser.", _LOOK),
     "guide": _Lazy("silva.cli.guide", "Say something to a running agent; pause, stop, forbid, approve.", _LOOK),
     "lake": _Lazy("silva.cli.lake", "Query a lake, check it, see what it holds.", _LOOK),
+    "audit": _Lazy("silva.cli.audit", "Audit data for thirteen risks; every verdict has a measured error.", _LEARN),
     "curate": _Lazy("silva.cli.curate", "Judge what was grown: mask turns not worth learning.", _LEARN),
     "data": _Lazy("silva.cli.data", "Data sets of trajectories: split, mix, upsample, check for leaks.", _LEARN),
     "train": _Lazy("silva.cli.train", "Samples, the buffer, and training runs.", _LEARN),

@@ -51,6 +51,9 @@ def ask(checker: Checker, rows: Sequence[Row]) -> Answer:
     elif isinstance(checker, RowChecker):
         for row in rows:
             try:
+                if next(checker.nodes(row), None) is None:
+                    answer.unchecked[row.id] = f"nobody in it is {' or '.join(sorted(checker.roles)) or 'one it reads'}"
+                    continue
                 said = checker.check(row)
                 _take(answer, [said] if isinstance(said, NotChecked) else list(said), row.id)
             except Exception as error:  # noqa: BLE001 - a checker of a package may raise anything; it is told

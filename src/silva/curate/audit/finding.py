@@ -7,8 +7,6 @@ as nothing found.
 
 from __future__ import annotations
 
-from typing import Literal
-
 from silva.tree import Node, Record, digest
 
 DETECTED, NOT_DETECTED, NOT_CHECKED = "detected", "not detected", "not checked"
@@ -58,17 +56,6 @@ class NotChecked(Record, frozen=True, kw_only=True):
 
     why: str
     row_id: str = ""
-
-
-class Verdict(Record, frozen=True, kw_only=True):
-    """What a checker says of a row for a risk. `score` is its highest there; `why` is set where nothing was checked."""
-
-    row_id: str
-    risk: str
-    checker: str
-    verdict: Literal["detected", "not detected", "not checked"]
-    score: float = 0.0
-    why: str = ""
 
 
 def part_of(node: Node, part: str) -> str:

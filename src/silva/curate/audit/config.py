@@ -1,0 +1,47 @@
+"""What an audit is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from silva.curate.audit.checker import Settings
+from silva.curate.audit.risks import known_risk
+from silva.errors import UsageError
+
+
+class AuditConfig(BaseModel):
+    """What is audited, by whom, and how strictly.
+
+    `source`: a run, a file or a query, as `silva.curate.rows.read` takes it. `checkers`: names, families or risks,
+    `-NAME` leaves one out; none: all. `alarms`: the share of clean rows that all checkers together may flag; None:
+    each has its own threshold. `cards`: a folder of cards instead of the package's. `weights` replace those of risks
+    in the score. `write`: findings are appended to the lake, where the source is one.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    source: str
+    lake: str = ""
+    where: str = ""
+    limit: int | None = Field(default=None, ge=1)
+    checkers: tuple[str, ...] = ()
+    alarms: float | None = Field(default=0.05, ge=0, le=1)
+    cards: Path | None = None
+    settings: Settings = Settings()
+    weights: dict[str, float] = {}
+    write: bool = True
+    workers: int = Field(default=1, ge=1, le=64)
+
+    @field_validator("weights")
+    @classmethod
+    def _known(cls, value: dict[str, float]) -> dict[str, float]:
+        for name, weight in value.items():
+            try:
+                known_risk(name)
+            except UsageError as error:
+                raise ValueError(str(error)) from error
+            if weight < 0:
+                raise ValueError(f"the weight of {name} is below 0")
+        return value
