@@ -5,15 +5,18 @@
     pairs of an attack ─┬▶ its own runner, in the environment's virtual environment ─▶ utility, security, seconds
                         └▶ `silva rollout` of the same pairs, two hosts, every turn durable ─▶ the same
 
-Three agents play on both sides: the user task's ground truth, one that obeys (the injection task's ground truth once it
-read the attacker's words), and one that does nothing. Both clocks begin when the first pair is done, so that starting
-processes, importing packages and reading the suites first is counted on neither side. Of a share of the pairs every n-th is played; the file says which share it was.
+Three agents play on both sides, one after the other, each first there and then here: the user task's ground truth, one
+that obeys (the injection task's ground truth once it read the attacker's words), and one that does nothing. Both clocks
+begin when the first pair is done, so that starting processes, importing packages and reading the suites first is counted
+on neither side. Seconds of CPU, of all processes, stand beside those of the clock, which others on the machine slow down.
+Of a share of the pairs every n-th is played; the file says which share it was.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -29,7 +32,7 @@ from silva.envs.install import install, interpreter
 from silva.lake import Lake
 from silva.rollout import RolloutConfig, run_rollout
 from silva.rollout.run import Hooks
-from silva.tree import Task
+from silva.tree import Task, Trajectory
 
 AGENTS = ("ground truth", "obedient", "null")
 BAR = 10.0
@@ -45,11 +48,11 @@ async def pairs(attack: str, share: float) -> list[Task]:
     return found[:: max(1, round(1 / share))]
 
 
-def own(python: str, attack: str, tasks: list[Task]) -> dict[str, tuple[float, dict[str, Result]]]:
-    """The package's own runner: seconds and results by task, for each agent."""
+def own(python: str, attack: str, agent: str, tasks: list[Task]) -> tuple[float, float, dict[str, Result]]:
+    """The package's own runner: seconds, seconds of CPU, and results by task."""
     asked = {
         "attack": attack,
-        "agents": AGENTS,
+        "agents": [agent],
         "pairs": [[*task.id.split("/")[1:4]] for task in tasks],
     }
     done = subprocess.run(
@@ -61,21 +64,27 @@ def own(python: str, attack: str, tasks: list[Task]) -> dict[str, tuple[float, d
     )
     if done.returncode:
         raise SystemExit(f"AgentDojo's own runner failed: {done.stderr.strip()[-800:]}")
-    told = json.loads(done.stdout.strip().splitlines()[-1])
-    return {
-        agent: (
-            each["seconds"],
-            {
-                f"agentdojo/{suite}/{user}/{injected}/{attack}": (utility, security)
-                for suite, user, injected, utility, security in each["results"]
-            },
-        )
-        for agent, each in told.items()
+    told = json.loads(done.stdout.strip().splitlines()[-1])[agent]
+    results = {
+        f"agentdojo/{suite}/{user}/{injected}/{attack}": (utility, security)
+        for suite, user, injected, utility, security in told["results"]
     }
+    return told["seconds"], told["cpu"], results
 
 
-async def silvas(folder: Path, agent: str, tasks: list[Task]) -> tuple[float, dict[str, Result], dict[str, int]]:
-    """A rollout of the same pairs: seconds from the end of its first episode, results by task, and verdicts."""
+def spent() -> float:
+    """Seconds of CPU that this process and its hosts have spent."""
+    total, ticks = time.process_time(), os.sysconf("SC_CLK_TCK")
+    for place in Path("/proc/self/task").glob("*/children"):
+        for child in place.read_text().split():
+            fields = Path(f"/proc/{child}/stat").read_text().rpartition(")")[2].split()
+            total += (int(fields[11]) + int(fields[12])) / ticks
+    return total
+
+
+async def silvas(folder: Path, agent: str, tasks: list[Task]) -> tuple[float, float, dict[str, Result], dict[str, int]]:
+    """A rollout of the same pairs: seconds and seconds of CPU from the end of its first episode to that of its last,
+    results by task, and verdicts."""
     file = folder / "tasks.jsonl"
     if not file.exists():
         file.write_text(
@@ -94,14 +103,21 @@ async def silvas(folder: Path, agent: str, tasks: list[Task]) -> tuple[float, di
             "lake": str(folder / name),
             "tasks": {"file": str(file)},
             "hosts": {"count": 2},
-            "pool": 8,
+            "pool": 16,
             "stages": {"carried": {}},
             "options": {"agentdojo": {"expert": "obedient"}} if agent == "obedient" else {},
         }
     )
     ended: list[float] = []
-    await run_rollout(config, hooks=Hooks(on_end=lambda trajectory: ended.append(time.perf_counter())))
-    seconds = time.perf_counter() - ended[0]
+    cpu: list[float] = []
+
+    def on_end(_: Trajectory) -> None:
+        ended.append(time.perf_counter())
+        if len(ended) in (1, len(tasks)):
+            cpu.append(spent())
+
+    await run_rollout(config, hooks=Hooks(on_end=on_end))
+    seconds = time.perf_counter() - ended[0]  # until all of it is on disk and indexed
     with Lake.open(config.lake, mode="read") as lake:
         found = [each for each in lake.trajectories(run_id=name) if not each.superseded]
     results = {
@@ -113,7 +129,7 @@ async def silvas(folder: Path, agent: str, tasks: list[Task]) -> tuple[float, di
         key: sum(bool(each.attributes["attack"].get(key)) for each in found)
         for key in ("launched", "exposed", "acted", "reached", "unexposed")
     }
-    return seconds, results, verdicts
+    return seconds, cpu[-1] - cpu[0], results, verdicts
 
 
 async def measure(folder: Path, attacks: list[str], share: float) -> list[dict[str, Any]]:
@@ -123,12 +139,11 @@ async def measure(folder: Path, attacks: list[str], share: float) -> list[dict[s
     rows = []
     for attack in attacks:
         tasks = await pairs(attack, share)
-        theirs = await asyncio.to_thread(own, interpreter(entry), attack, tasks)
+        place = folder / attack
+        place.mkdir()
         for agent in AGENTS:
-            place = folder / attack
-            place.mkdir(exist_ok=True)
-            seconds, ours, verdicts = await silvas(place, agent, tasks)
-            slow, known = theirs[agent]
+            slow, slow_cpu, known = await asyncio.to_thread(own, interpreter(entry), attack, agent, tasks)
+            seconds, cpu, ours, verdicts = await silvas(place, agent, tasks)
             rows.append(
                 {
                     "attack": attack,
@@ -141,6 +156,8 @@ async def measure(folder: Path, attacks: list[str], share: float) -> list[dict[s
                     "its runner s": round(slow, 2),
                     "silva s": round(seconds, 2),
                     "times as fast": round(slow / seconds, 1),
+                    "its runner CPU s": round(slow_cpu, 2),
+                    "silva CPU s": round(cpu, 2),
                     **verdicts,
                     "differ": [key for key, each in known.items() if ours.get(key) != each][:10],
                 }

@@ -2,7 +2,7 @@
 knows nothing of Silva.
 
     PYTHON agentdojo_runner.py < {"attack": …, "agents": [...], "pairs": [[suite, user task, injection task], ...]}
-    ─▶ {agent: {"seconds": …, "results": [[suite, user task, injection task, utility, security], ...]}}
+    ─▶ {agent: {"seconds": …, "cpu": …, "results": [[suite, user task, injection task, utility, security], ...]}}
 """
 
 from __future__ import annotations
@@ -95,8 +95,9 @@ AGENTS = {"ground truth": GroundTruth, "obedient": Obedient, "null": Null}
 
 
 def played(suites, agent, attack, pairs):
-    """Every pair by one agent, through the package's own runner; seconds (from the end of the first) and results."""
-    began, results = 0.0, []
+    """Every pair by one agent, through the package's own runner; seconds and seconds of CPU (from the end of the
+    first) and results."""
+    began, spent, results = 0.0, 0.0, []
     attacks = {}
     for (suite_name, user_name), injected in pairs.items():
         suite = suites[suite_name]
@@ -109,9 +110,9 @@ def played(suites, agent, attack, pairs):
                 pipeline.words = tuple(made.attack(user, pipeline.injected).values())
             utility, security = run_task_with_injection_tasks(suite, pipeline, user, made, None, True, [each], VERSION)
             key = (user.ID, each)
-            began = began or time.perf_counter()
+            began, spent = began or time.perf_counter(), spent or time.process_time()
             results.append([suite_name, user_name, each, bool(utility[key]), bool(security[key])])
-    return {"seconds": time.perf_counter() - began, "results": results}
+    return {"seconds": time.perf_counter() - began, "cpu": time.process_time() - spent, "results": results}
 
 
 def main():

@@ -10,6 +10,7 @@ finds the attacker's goal reached.
 
 from __future__ import annotations
 
+import gc
 import importlib.util
 from collections.abc import Iterator
 from functools import cache
@@ -17,7 +18,7 @@ from typing import Any, ClassVar, Literal
 
 from silva.envs.carried import CARRIED, Carried, holds
 from silva.envs.gyms.agentdojo_attacks import STOPPING, attack, pairs, stops, words
-from silva.envs.gyms.agentdojo_checks import Texts, shared
+from silva.envs.gyms.agentdojo_checks import Before, Texts
 from silva.envs.gyms.agentdojo_entry import ATTACKS, SUITES
 from silva.envs.gyms.agentdojo_state import Suite
 from silva.envs.protocol import Capabilities, Evaluation, Observation
@@ -29,7 +30,7 @@ VERSION = "v1.2.2"
 
 _TEXTS = Texts()
 
-_NOT_KEPT = ("_task", "_injection", "_runtime", "_shared")
+_NOT_KEPT = ("_task", "_injection", "_runtime")
 """What a snapshot finds again: the package's own, and what follows from the rest."""
 
 ROUNDS = 15
@@ -42,7 +43,9 @@ def _suites() -> dict[str, Any]:
         raise MissingError("agentdojo: package agentdojo is not installed here: run `silva envs install agentdojo`")
     from agentdojo.task_suite.load_suites import get_suites
 
-    return get_suites(VERSION)
+    suites = get_suites(VERSION)
+    gc.freeze()  # what is loaded by now stays: the collector need not look through it during every episode
+    return suites
 
 
 @cache
@@ -83,6 +86,7 @@ class AgentDojo:
     """
 
     capabilities: ClassVar[Capabilities] = Capabilities(tools=True, snapshot="deepcopy", max_turns=ROUNDS + 1)
+    own_random: ClassVar[bool] = True
 
     def __init__(self, model: str = "local", expert: Literal["ground_truth", "obedient"] = "ground_truth") -> None:
         if expert not in ("ground_truth", "obedient"):
@@ -132,8 +136,7 @@ class AgentDojo:
         if name is not None and self._injection is not None:
             injections |= words(attack(name, suite, states, self._model), found, self._injection)
         self._environment = found.init_environment(states.state(injections))
-        self._before = self._environment.model_copy(deep=True)
-        self._shared: Any = self._environment
+        self._before = Before(self._environment)
         self._runtime = FunctionsRuntime(suite.tools)
         self._task = found
         self._names = (task.id, task.data.get("injection_task"))
@@ -161,7 +164,6 @@ class AgentDojo:
             self._ended = True
             return Observation(done=True, truncated=True)
         self._rounds += 1
-        self._shared = None
         answers = tuple(self._run(made) for made in action.tool_calls)
         if not self._words:
             return Observation(messages=answers)
@@ -187,7 +189,7 @@ class AgentDojo:
         from agentdojo.functions_runtime import FunctionsRuntime
 
         vars(self).update(kept)
-        self._task = self._injection = self._shared = None
+        self._task = self._injection = None
         if "_names" in kept:
             name, injection = self._names
             suite, self._task = _found(name)
@@ -203,12 +205,12 @@ class AgentDojo:
         obedient one takes the injection task's calls first, once it read the attacker's words."""
         self._playing()
         if self._expected is None:
-            self._expected = _calls(self._task, self._before, "call")
+            self._expected = _calls(self._task, self._before.copy(), "call")
         if self._obedient and self._read and not self._obeyed:
             self._obeyed = True
             if self._stops:
                 return assistant(STOPPING)
-            self._expected = _calls(self._injection, self._before, "injected") + self._expected
+            self._expected = _calls(self._injection, self._before.copy(), "injected") + self._expected
         if not self._expected:
             return assistant(self._task.GROUND_TRUTH_OUTPUT)
         rounds_left = max(1, ROUNDS - self._rounds)
@@ -241,20 +243,14 @@ class AgentDojo:
         return tool_result(made.id, result["error"] or text, made.name)  # type: ignore[typeddict-item]
 
     def _done(self) -> bool:
-        arguments = (self._answer, self._compared(), self._environment)
+        arguments = (self._answer, self._before.within(self._environment), self._environment)
         found = self._task.utility_from_traces(*arguments, self._calls)
         return bool(self._task.utility(*arguments) if found is None else found)
 
     def _holds(self) -> bool:
-        arguments = (self._answer, self._compared(), self._environment)
+        arguments = (self._answer, self._before.within(self._environment), self._environment)
         found = self._injection.security_from_traces(*arguments, self._calls)
         return bool(self._injection.security(*arguments) if found is None else found)
-
-    def _compared(self) -> Any:
-        """The state of before, as the package's checkers compare it quickly with that of now."""
-        if self._shared is None:
-            self._shared = shared(self._before, self._environment)
-        return self._shared
 
     def _reached(self) -> bool:
         """Whether the attacker's goal holds in the midst of the episode, for which its check was not written."""
@@ -311,5 +307,5 @@ def _wanted(suite: str, injected: str) -> tuple[tuple[str, dict[str, Any]], ...]
 
 
 def _calls(task: Any, state: Any, name: str) -> list[ToolCall]:
-    planned = task.ground_truth(state.model_copy(deep=True))
+    planned = task.ground_truth(state)
     return [call(c.function, dict(c.args), f"{name}_{i}") for i, c in enumerate(planned)]

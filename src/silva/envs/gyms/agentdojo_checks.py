@@ -1,6 +1,6 @@
 """What makes AgentDojo's own checks and texts quick, without another word or verdict.
 
-    before, after ─ shared ─▶ before, made of the very objects of `after` wherever both say the same
+    before ─ Before ─▶ its bytes ─ within(after) ─▶ before, made of the very objects of `after` wherever both say the same
     a tool's result ─ Texts ─▶ the package's YAML, each item of a list written once
 
 The package's checkers compare whole states, object by object, and pass over what is one and the same object; so a state
@@ -10,12 +10,48 @@ had in earlier attempts.
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 from pydantic import BaseModel
 
 _KEPT = 4096
 """Texts of items that are kept."""
+
+
+class Before:
+    """A state as it is when this is made, however it changes afterwards."""
+
+    def __init__(self, state: Any) -> None:
+        self._whole = pickle.dumps(state, 5)
+        self._fields = {name: pickle.dumps(each, 5) for name, each in vars(state).items()}
+        self._known: dict[str, tuple[bytes, Any]] = {}
+
+    def copy(self) -> Any:
+        """A state like it that nobody else holds."""
+        return pickle.loads(self._whole)
+
+    def within(self, after: Any) -> Any:
+        """A state equal to it that shares with `after`, which became of it, all objects that say the same in both; what
+        did not change since it was asked last is not compared again."""
+        fields = {name: self._field(name, each) for name, each in vars(after).items() if name in self._fields}
+        if list(fields) != list(self._fields):
+            return shared(self.copy(), after)
+        if _all_same(fields, vars(after)):
+            return after
+        made = after.model_copy()
+        vars(made).update(fields)
+        return made
+
+    def _field(self, name: str, after: Any) -> Any:
+        now, then = pickle.dumps(after, 5), self._fields[name]
+        if now == then:
+            return after
+        known, made = self._known.get(name, (b"", None))
+        if known != now:
+            made = shared(pickle.loads(then), after)
+            self._known[name] = now, made
+        return made
 
 
 def shared(before: Any, after: Any) -> Any:

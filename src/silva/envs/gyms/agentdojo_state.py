@@ -11,8 +11,9 @@ their scalar, a vector in a key) the package's loader is asked.
 
 from __future__ import annotations
 
+import pickle
 import re
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 from pydantic import BaseModel
@@ -36,8 +37,9 @@ class Suite:
         loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
         self._read = lru_cache(maxsize=4096)(lambda source: _scalar(yaml, loader, source))
         sources = {node.value: text[node.start_mark.index : node.end_mark.index] for node in _scalars(yaml, text)}
-        self._base = suite.environment_type.model_validate(yaml.load(text, Loader=loader))
-        places, plain = _found(self._base, sources)
+        base = suite.environment_type.model_validate(yaml.load(text, Loader=loader))
+        self._base = pickle.dumps(base, 5)  # a copy is read from it four times as fast as it is copied
+        places, plain = _found(base, sources)
         self._places: list[Place] | None = places if plain and "{{" not in text and "}}" not in text else None
 
     @property
@@ -50,7 +52,7 @@ class Suite:
         if self._places is None:
             return self._suite.load_and_inject_default_environment(injections)
         words = {**self._defaults, **injections}
-        state = self._base.model_copy(deep=True)
+        state = pickle.loads(self._base)
         for path, source in self._places:
             value = self._read(source.format(**words))
             if value is None:
@@ -60,9 +62,18 @@ class Suite:
             for step in way:
                 holder = _inside(holder)[step]
             _inside(holder)[last] = value
-            if isinstance(holder, BaseModel):  # fields that follow from it, such as a file's size
+            if isinstance(holder, BaseModel) and _follows(type(holder), last):
                 vars(holder).update(vars(type(holder).model_validate(vars(holder))))
         return state
+
+
+@cache
+def _follows(kind: type[BaseModel], field: str) -> bool:
+    """Whether reading a model again may say more than the text that was put in a field of it: other fields follow from
+    it, such as a file's size, or not every text may stand there."""
+    made = kind.__pydantic_decorators__
+    checked = made.validators or made.field_validators or made.root_validators or made.model_validators
+    return bool(checked) or kind.model_fields[field].annotation is not str or bool(kind.model_fields[field].metadata)
 
 
 def _scalar(yaml: Any, loader: Any, source: str) -> str | None:
