@@ -51,6 +51,9 @@ def rollout(
         list[str] | None,
         typer.Option(help="ROLE=MODEL, or =expert, =null: who plays another agent of the episode; repeat for several."),
     ] = None,
+    tools: Annotated[
+        list[str] | None, typer.Option(help="MCP servers whose tools are added, mcp/FILE.yaml; repeat for several.")
+    ] = None,
     attack: Annotated[str | None, typer.Option(help="SURFACE/FRAMING/GOAL (silva redteam list).")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue this run, nothing twice.")] = False,
     retry_failed: Annotated[
@@ -66,6 +69,7 @@ def rollout(
     given: dict[str, Any] = {
         "env": list(env) if env else None,
         "run": run,
+        "tools": list(tools) if tools else None,
         "model": model,
         "policy": policy,
         "agent": agent,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from silva.envs import Observation
-from silva.redteam.surface import Surface, rewritten
+from silva.redteam.surface import Surface, described, of_servers_first, rewritten
 from silva.tree import Tool, user
 
 _SERVER = "notes"
@@ -26,22 +26,19 @@ def _instructions(observation: Observation, words: str) -> Observation | None:
 
 
 def _rug_pull(observation: Observation, words: str) -> Observation | None:
-    """The same tools, listed again, of which the first now says something else."""
-    if not observation.tools or not observation.messages:
-        return None
-    first, *others = observation.tools
-    first = msgspec.structs.replace(first, description=f"{first.description} {words}".strip())
-    return msgspec.structs.replace(observation, tools=(first, *others))
+    """The same tools, listed again, of which one now says something else."""
+    return described(observation, words) if observation.tools and observation.messages else None
 
 
 def _shadow(observation: Observation, words: str) -> Observation | None:
     """One tool more, whose description says how another server's is to be used."""
     if not observation.tools:
         return None
-    name = f"{_SERVER}__about_{observation.tools[0].name}"[:64]
+    other = observation.tools[of_servers_first(observation.tools)[0]].name
+    name = f"{_SERVER}__about_{other}"[:64]
     if any(tool.name == name for tool in observation.tools):
         return None
-    text = f"Tells how {observation.tools[0].name} is to be used. {words}"
+    text = f"Tells how {other} is to be used. {words}"
     tool = Tool(name=name, description=text, parameters={"type": "object", "properties": {}})
     return msgspec.structs.replace(observation, tools=(*observation.tools, tool))
 

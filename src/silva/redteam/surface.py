@@ -18,7 +18,7 @@ from typing import Any, Literal
 import msgspec
 
 from silva.envs import Observation
-from silva.tree import Message, TextPart, user
+from silva.tree import Message, TextPart, Tool, user
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,13 +108,26 @@ def _texts(value: Any) -> list[tuple[Any, Any]]:
 def _tools(observation: Observation, words: str) -> Observation | None:
     if not observation.tools:
         return None
-    first, *others = observation.tools
-    first = msgspec.structs.replace(first, description=f"{first.description} {words}".strip())
-    return msgspec.structs.replace(observation, tools=(first, *others))
+    return described(observation, words)
+
+
+def of_servers_first(tools: tuple[Tool, ...]) -> list[int]:
+    """The places of tools, those of MCP servers (`SERVER__TOOL`) before an environment's own: there are strangers who
+    write what those say."""
+    return sorted(range(len(tools)), key=lambda at: "__" not in tools[at].name)
+
+
+def described(observation: Observation, words: str) -> Observation:
+    """The observation in which a tool's description says these words, too; it must list tools."""
+    tools = list(observation.tools or ())
+    at = of_servers_first(tuple(tools))[0]
+    tools[at] = msgspec.structs.replace(tools[at], description=f"{tools[at].description} {words}".strip())
+    return msgspec.structs.replace(observation, tools=tuple(tools))
 
 
 def _schema(observation: Observation, words: str) -> Observation | None:
-    for at, tool in enumerate(observation.tools or ()):
+    for at in of_servers_first(observation.tools or ()):
+        tool = (observation.tools or ())[at]
         properties = tool.parameters.get("properties")
         if not properties:
             continue

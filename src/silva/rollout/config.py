@@ -203,10 +203,12 @@ class RolloutConfig(Section):
     of the expert's turns at which another action is taken (see `silva.rollout.policies`). `stages` names stages that
     packages plug into every turn, in their order, each with its options (see `silva.rollout.stages`). `roles`: who
     plays the other agents of an environment with several; one that is not named is played by the environment's expert.
+    `tools` adds the tools of MCP servers to every environment's own: `mcp/FILE.yaml` (see `silva.rollout.added_tools`).
     """
 
     run: str = Field(default_factory=_by_the_clock)
     env: tuple[str, ...]
+    tools: tuple[str, ...] = ()
     model: str = "local"
     policy: Literal["model", "expert", "null"] = "model"
     agent: str = "tools"
@@ -257,6 +259,19 @@ class RolloutConfig(Section):
     def _one_or_more(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value
 
+    @field_validator("tools", mode="before")
+    @classmethod
+    def _sets_of_servers(cls, value: object) -> object:
+        return (value,) if isinstance(value, str) else value
+
+    @field_validator("tools")
+    @classmethod
+    def _of_servers(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for each in value:
+            if each != "mcp" and not each.startswith("mcp/"):
+                raise ValueError(f"tools {each!r}: a set of MCP servers, mcp/FILE.yaml (docs/guides/mcp.md)")
+        return tuple(dict.fromkeys(value))
+
     @model_validator(mode="after")
     def _some_environment(self) -> RolloutConfig:
         if not self.env:
@@ -289,6 +304,8 @@ class RolloutConfig(Section):
     def _programs_mind_their_own(self) -> RolloutConfig:
         if self.command and self.sampling != SamplingConfig():
             raise ValueError("sampling: a program says itself how its model samples; say it to the program")
+        if self.command and self.tools:
+            raise ValueError("tools: a program has its own client of MCP: name the servers in its configuration")
         if self.command and self.snapshots.wanted:
             raise ValueError("snapshots: a program acts where no turn can be told; they are for agents tools and react")
         return self
@@ -361,6 +378,8 @@ class RolloutConfig(Section):
             decisive["takeovers"] = self.guidance.renderer
         if self.slips:
             decisive["slips"] = self.slips
+        if self.tools:
+            decisive["tools"] = list(self.tools)
         if self.stages:
             decisive["stages"] = list(self.model_dump(mode="json")["stages"].items())
         if self.roles:

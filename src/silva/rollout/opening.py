@@ -8,9 +8,10 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
-from silva.envs import EnvironmentEntry, HostPool
+from silva.envs import EnvironmentEntry, HostPool, Registry
 from silva.models.connect import open_model
 from silva.models.model import Model
+from silva.rollout.added_tools import AddedPool
 from silva.rollout.agent import Agent, AgentFor, ToolAgent
 from silva.rollout.config import RolloutConfig
 from silva.rollout.policies import BuiltInPolicy
@@ -72,19 +73,28 @@ async def _renderings(source: str, agent: str) -> Callable[[], Rendering]:
 
 
 def host_pool(name: str, entry: EnvironmentEntry, config: RolloutConfig) -> HostPool:
-    """The hosts for the environment that the run calls `name`, with its share of the run's pool."""
+    """The hosts for the environment that the run calls `name`, with its share of the run's pool, and for the servers
+    whose tools are added to it.
+
+    Raises:
+        UsageError: there is no such set of servers.
+    """
     hosts = config.hosts
     share = math.ceil(config.pool / len(config.env))
-    return HostPool(
-        entry,
-        hosts=min(hosts.count, share),
-        instances_per_host=hosts.instances or math.ceil(share / min(hosts.count, share)),
-        mode="inline" if hosts.inline else "process",
-        step_timeout=config.deadlines.environment,
-        memory_limit_mb=hosts.memory_mb,
-        options=dict(config.options.get(name, {})),
-        pass_variables=hosts.pass_variables,
-    )
+    settings: dict[str, Any] = {
+        "hosts": min(hosts.count, share),
+        "instances_per_host": hosts.instances or math.ceil(share / min(hosts.count, share)),
+        "step_timeout": config.deadlines.environment,
+        "memory_limit_mb": hosts.memory_mb,
+        "pass_variables": hosts.pass_variables,
+    }
+    mode = "inline" if hosts.inline else "process"
+    options = {each: dict(config.options.get(each, {})) for each in (name, *config.tools)}
+    if not config.tools:
+        return HostPool(entry, mode=mode, options=options[name], **settings)
+    registry = Registry.load()
+    added = {each: HostPool(registry.entry(each), options=options[each], **settings) for each in config.tools}
+    return AddedPool(entry, added, mode=mode, options=options[name], **settings)
 
 
 def capacity(pool: HostPool, config: RolloutConfig) -> int:

@@ -6,9 +6,12 @@ trajectory ─▶ its run, task and walk ─┬▶ its environment, with the run
 
 from __future__ import annotations
 
+from typing import Any
+
 from silva.envs import HostPool, Registry
 from silva.errors import UsageError
 from silva.lake import Lake
+from silva.rollout.added_tools import AddedPool
 from silva.rollout.config import PROGRAM
 from silva.rollout.program_replay import ReplayedProgram, replay_program
 from silva.rollout.replay import Replayed, replay
@@ -44,9 +47,15 @@ async def replay_stored(
         return await replay_program(run, task, trajectory, walks, seconds * 10)
     known = run is None or trajectory.env in run.envs or len(run.envs) != 1
     name = env or (trajectory.env if known or run is None else run.envs[0])
-    options = (run.config.get("options") or {}).get(name, {}) if run is not None else {}
-    entry = Registry.load().entry(name)
-    pool = HostPool(entry, hosts=1, instances_per_host=1, step_timeout=seconds, options=options)
+    config = run.config if run is not None else {}
+    options, registry = config.get("options") or {}, Registry.load()
+
+    def one(each: str) -> dict[str, Any]:
+        return {"instances_per_host": 1, "step_timeout": seconds, "options": options.get(each, {})}
+
+    added = {each: HostPool(registry.entry(each), **one(each)) for each in config.get("tools") or ()}
+    entry = registry.entry(name)
+    pool = AddedPool(entry, added, **one(name)) if added else HostPool(entry, **one(name))
     async with pool, pool.lease() as instance:
         return await replay(instance, task, trajectory.seed, walk)
 

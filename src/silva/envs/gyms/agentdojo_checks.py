@@ -1,6 +1,6 @@
 """What makes AgentDojo's own checks and texts quick, without another word or verdict.
 
-    before ─ Before ─▶ its bytes ─ within(after) ─▶ before, made of the very objects of `after` wherever both say the same
+    before ─ Before ─▶ bytes ─ within(after) ─▶ before, made of the very objects of `after` wherever both say the same
     a tool's result ─ Texts ─▶ the package's YAML, each item of a list written once
 
 The package's checkers compare whole states, object by object, and pass over what is one and the same object; so a state

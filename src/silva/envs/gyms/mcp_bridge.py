@@ -49,7 +49,7 @@ class McpBridge:
         self._servers: dict[str, Connection] = {}
         self._listed: dict[str, tuple[Tool, ...]] = {}
         self._routes: dict[str, tuple[Connection, str]] = {}
-        self._borrowed = False
+        self._borrowed = self._alone = False
         self._check: Check | None = None
 
     @classmethod
@@ -83,8 +83,9 @@ class McpBridge:
             Broken: a server does not start.
         """
         await self._leave()
+        self._alone = task.data.get("servers") == "alone"  # tools for another environment: nothing is to be done here
         try:
-            self._check = msgspec.convert(task.data.get("check"), Check)
+            self._check = Check() if self._alone else msgspec.convert(task.data.get("check"), Check)
         except msgspec.ValidationError as error:
             raise UsageError(f"task {task.id}: data.check: {error}") from error
         self._made: list[ToolCall] = []
@@ -168,7 +169,7 @@ class McpBridge:
         for name, tools in self._listed.items():
             for tool in tools:
                 label = re.sub(r"[^A-Za-z0-9_-]", "_", tool.name)[:64]
-                label = label if len(self._listed) == 1 else f"{name}__{label}"[:64]
+                label = label if len(self._listed) == 1 and not self._alone else f"{name}__{label}"[:64]
                 if label not in shown:
                     shown[label] = msgspec.structs.replace(tool, name=label)
                     self._routes[label] = (self._servers[name], tool.name)

@@ -64,10 +64,10 @@ class OneTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class TaskFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The whole file."""
+    """The whole file. Without tasks it is a set of tools for other environments (`silva rollout --tools`)."""
 
     servers: dict[str, Server]
-    tasks: tuple[OneTask, ...]
+    tasks: tuple[OneTask, ...] = ()
 
 
 def read(path: Path) -> TaskFile:
