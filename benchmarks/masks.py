@@ -25,7 +25,7 @@ from typing import Any
 
 from report import Measurement, arguments, hand_in, load
 from silva.cli.config import load as configured
-from silva.cli.trees_import import take_in
+from silva.lake.importing import take_in
 from silva.curate.mask.config import JudgeConfig, MaskConfig
 from silva.curate.mask.masking import Masked, mask
 from silva.curate.mask.rules import NAMES

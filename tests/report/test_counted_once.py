@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from silva.cli.trees_import import take_in
+from silva.lake.importing import take_in
 from silva.lake import Lake
 from silva.report.scaling import readings
 from silva.report.summary import Summary, summarise

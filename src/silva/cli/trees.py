@@ -132,7 +132,7 @@ def export(
     """Write trajectories to a file. A run without further conditions goes out whole, unfinished branches too."""
     import msgspec
 
-    from silva.cli.trees_export import bundles, export, format_of
+    from silva.lake.exporting import bundles, export, format_of
     from silva.errors import UsageError
 
     if output is None:
@@ -171,7 +171,7 @@ def import_(
     """Read a file into the lake; importing it again adds nothing."""
     import msgspec
 
-    from silva.cli.trees_import import take_in
+    from silva.lake.importing import take_in
     from silva.lake import default_location
     from silva.tree.formats import find
 

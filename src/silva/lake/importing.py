@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from silva.cli.trees_export import images_of
+from silva.lake.exporting import images_of
 from silva.errors import UsageError
 from silva.tree import NO_USAGE, AnyRecord, Lineage, Node, Run, Trajectory, Usage, digest
 from silva.tree.copies import turns_on
@@ -51,7 +51,7 @@ async def take_in(location: str, path: Path, name: str | None, run: str | None) 
         UsageError: nothing of the file can be read (line and field of the first fault), or its run is another one of
             the lake.
     """
-    from silva.lake import Lake
+    from silva.lake.lake import Lake
 
     data = _bytes(path)
     name = name or detect(path.name, data)
