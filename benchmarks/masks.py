@@ -25,12 +25,12 @@ from typing import Any
 
 from report import Measurement, arguments, hand_in, load
 from silva.cli.config import load as configured
-from silva.lake.importing import take_in
 from silva.curate.mask.config import JudgeConfig, MaskConfig
 from silva.curate.mask.masking import Masked, mask
 from silva.curate.mask.rules import NAMES
 from silva.curate.turn import read_walk
 from silva.lake import Lake
+from silva.lake.importing import take_in
 from silva.report.interval import Interval, proportion
 
 SET = Path(__file__).parent / "masks"

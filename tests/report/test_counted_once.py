@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from silva.lake.importing import take_in
 from silva.lake import Lake
+from silva.lake.importing import take_in
 from silva.report.scaling import readings
 from silva.report.summary import Summary, summarise
 from silva.tree import Author, Node, assistant, tool_result, user

@@ -44,6 +44,7 @@ COMMANDS = {
     "lake": _Lazy("silva.cli.lake", "Query a lake, check it, see what it holds.", _LOOK),
     "audit": _Lazy("silva.cli.audit", "Audit data for thirteen risks; every verdict has a measured error.", _LEARN),
     "curate": _Lazy("silva.cli.curate", "Judge what was grown: mask turns not worth learning.", _LEARN),
+    "elf": _Lazy("silva.cli.elf", "Say what to do with data: a checked plan, its run, its report.", _LEARN),
     "data": _Lazy("silva.cli.data", "Data sets of trajectories: split, mix, upsample, check for leaks.", _LEARN),
     "train": _Lazy("silva.cli.train", "Samples, the buffer, and training runs.", _LEARN),
     "policy": _Lazy("silva.cli.policy", "Policy versions: list, promote, roll back, export, publish.", _LEARN),

@@ -132,8 +132,8 @@ def export(
     """Write trajectories to a file. A run without further conditions goes out whole, unfinished branches too."""
     import msgspec
 
-    from silva.lake.exporting import bundles, export, format_of
     from silva.errors import UsageError
+    from silva.lake.exporting import bundles, export, format_of
 
     if output is None:
         raise UsageError("where to? add --output FILE (- for standard output)")
@@ -171,8 +171,8 @@ def import_(
     """Read a file into the lake; importing it again adds nothing."""
     import msgspec
 
-    from silva.lake.importing import take_in
     from silva.lake import default_location
+    from silva.lake.importing import take_in
     from silva.tree.formats import find
 
     name = find(format_).name if format_ is not None else None

@@ -1,6 +1,6 @@
 """The data engine: an intent in plain words becomes a checked plan of typed tools, is run, and ends in a report.
 
-    intent ─▶ planner (offline, or a model at an endpoint) ─▶ Plan (JSON, a DAG of steps) ─▶ checking ─▶ runner ─▶ report
+    intent ─▶ planner (offline, or a model at an endpoint) ─▶ Plan (JSON, a DAG of steps) ─▶ check ─▶ runner ─▶ report
                      ▲                                                      │
                  cards of the tools                         faults: it never runs; each is a line
 

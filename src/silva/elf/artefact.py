@@ -81,7 +81,14 @@ class Trajectories(Artefact, frozen=True, kw_only=True):
 
     def shown(self) -> str:
         head = [
-            {"env": e.env, "task": e.task_id, "run": e.run_id, "score": e.score, "success": e.success, "copies": e.copies}
+            {
+                "env": e.env,
+                "task": e.task_id,
+                "run": e.run_id,
+                "score": e.score,
+                "success": e.success,
+                "copies": e.copies,
+            }
             for e in self.dataset.entries[:SHOWN]
         ]
         return f"{len(self)} trajectories.\n\n{grid(head, len(self.dataset.entries))}"
@@ -184,7 +191,9 @@ class Skills(Artefact, frozen=True, kw_only=True):
         return len(self.skills)
 
     def shown(self) -> str:
-        return "\n\n".join(filter(None, (f"{len(self)} skills in {self.bank}.", grid(self.skills, len(self)), self.text)))
+        return "\n\n".join(
+            filter(None, (f"{len(self)} skills in {self.bank}.", grid(self.skills, len(self)), self.text))
+        )
 
 
 class Result(Artefact, frozen=True, kw_only=True):

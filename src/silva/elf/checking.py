@@ -142,7 +142,9 @@ def _step(step: Step, known: dict[str, Step], tools: Toolbox) -> Iterator[Fault]
                 yield Fault(kind="type", step=step.id, why=why)
     for name, taken in card.inputs.items():
         if not taken.optional and name not in step.inputs:
-            yield Fault(kind="type", step=step.id, why=f"{card.name} needs {taken.kind} as {name}, and no step gives it")
+            yield Fault(
+                kind="type", step=step.id, why=f"{card.name} needs {taken.kind} as {name}, and no step gives it"
+            )
 
 
 def _permissions(plan: Plan, tools: Toolbox, granted: Collection[Permission]) -> Iterator[Fault]:
@@ -160,22 +162,23 @@ def _permissions(plan: Plan, tools: Toolbox, granted: Collection[Permission]) ->
 def _budget(plan: Plan, tools: Toolbox, budget: Budget) -> Iterator[Fault]:
     seconds, tokens, usd = least(plan, tools)
     if len(plan.steps) > budget.steps:
-        yield Fault(
-            kind="budget", step="", why=f"the plan has {len(plan.steps)} steps, the budget is {budget.steps}"
-        )
+        yield Fault(kind="budget", step="", why=f"the plan has {len(plan.steps)} steps, the budget is {budget.steps}")
     for name, takes, have in (
         ("seconds", seconds, budget.seconds),
         ("tokens", tokens, budget.tokens),
         ("US dollars", usd, budget.usd),
     ):
         if takes > have:
-            why = f"the plan is expected to take {takes:g} {name}, the budget is {have:g}; give more or ask for fewer rows"
+            why = f"the plan may take {takes:g} {name}, the budget is {have:g}; give more, or ask for fewer rows"
             yield Fault(kind="budget", step="", why=why)
 
 
 def _rows(plan: Plan) -> int:
     """How many rows steps see, where a step bounds them; 1000 is assumed else."""
     bounds = [
-        value for step in plan.steps for name, value in step.settings.items() if name in _LIMITS and isinstance(value, int)
+        value
+        for step in plan.steps
+        for name, value in step.settings.items()
+        if name in _LIMITS and isinstance(value, int)
     ]
     return min(bounds, default=1000)

@@ -209,7 +209,8 @@ def tool(
             required=tuple(required),
             output=output.noun,
             permissions=permissions,
-            determinism=determinism or (Determinism.OUTSIDE if permissions else Determinism.PURE),
+            # What writes files or asks a model has done so in its own job only.
+            determinism=determinism or (Determinism.OUTSIDE if permissions or lent else Determinism.PURE),
             cost=cost or Cost(),
             version=version,
             code=_code(function),

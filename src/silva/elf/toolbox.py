@@ -1,8 +1,8 @@
 """All tools there are: Silva's own, those of packages, and assets that a person has promoted.
 
-    silva.elf.tools.* ─┐
-    entry points `silva.elf` (a package's Tool) ─┼─▶ Toolbox: by name; by what they give; near names
-    assets of the engine's home ─┘
+silva.elf.tools.* ─┐
+entry points `silva.elf` (a package's Tool) ─┼─▶ Toolbox: by name; by what they give; near names
+assets of the engine's home ─┘
 """
 
 from __future__ import annotations

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from silva.lake.exporting import images_of
 from silva.errors import UsageError
+from silva.lake.exporting import images_of
 from silva.tree import NO_USAGE, AnyRecord, Lineage, Node, Run, Trajectory, Usage, digest
 from silva.tree.copies import turns_on
 from silva.tree.formats import Bundle, Loader, described, detect, find, merged, reference, renamed, salvage

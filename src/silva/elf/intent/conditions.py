@@ -1,0 +1,210 @@
+"""Filters as people say them, read into conditions: on trajectories of a lake, and on rows of anything.
+
+"failed runs of babyai last week with more than 10 turns" ─▶ status = 'failed' … and started >= … and turns > 10
+"rows longer than 200 words that mention 'password'"       ─▶ words > 200 and text ilike '%password%'
+"""
+
+from __future__ import annotations
+
+import calendar
+import re
+import time
+from datetime import UTC, datetime, timedelta
+
+from silva.elf.intent.reading import NUMBER, Words, number
+
+_MORE = r"(?:more than|greater than|larger than|higher than|bigger than|above|over|exceeding|>)"
+_LESS = r"(?:less than|fewer than|lower than|smaller than|below|under|<)"
+_LEAST = r"(?:at least|no less than|not less than|minimum(?: of)?|min|>=|≥|from)"
+_MOST = r"(?:at most|no more than|not more than|up to|maximum(?: of)?|max|<=|≤)"
+_EQUAL = r"(?:of exactly|exactly|equal to|equals|==|=|of|is|being)"
+_SIGNS = ((_LEAST, ">="), (_MOST, "<="), (_MORE, ">"), (_LESS, "<"), (_EQUAL, "="))
+_ANY = "|".join(sign for sign, _ in _SIGNS)
+_NOUN = (
+    r"(?:runs?|trajector(?:y|ies)|attempts?|episodes?|rollouts?|tasks?|ones|traces?|rows?|samples?|"
+    r"conversations?|examples?)"
+)
+_COLUMNS = {
+    "score": "score",
+    "scores": "score",
+    "scored": "score",
+    "safety": "safety",
+    "reward": "reward",
+    "rewards": "reward",
+    "turns": "turns",
+    "turn": "turns",
+    "steps": "turns",
+    "cost": "usd",
+    "costs": "usd",
+    "seed": "seed",
+}
+_LENGTHS = {
+    "characters": "chars",
+    "chars": "chars",
+    "letters": "chars",
+    "character": "chars",
+    "words": "words",
+    "word": "words",
+}
+_DAYS = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1.0, "week": 7.0, "fortnight": 14.0, "month": 30.0, "year": 365.0}
+
+
+def sign_of(text: str) -> str:
+    """The sign that a comparison's words mean."""
+    return next(sign for pattern, sign in _SIGNS if re.fullmatch(pattern, text.strip(), re.IGNORECASE))
+
+
+def of_outcome(words: Words, notes: list[str]) -> list[str]:
+    """Conditions on how trajectories ended."""
+    found: list[str] = []
+    if words.take(rf"\b(?:unsuccessful|unsolved|not successful|did not succeed|didn'?t succeed)\b(?=(?:\s+{_NOUN})?)"):
+        found.append("success = false")
+    if words.take(
+        r"\b(?:crashed|errored|broken)\s+(?=" + _NOUN + r")|\b(?:that|which|who) (?:have )?(?:crashed|errored|broke)\b"
+    ):
+        found.append("status = 'failed'")
+    failed = words.take(
+        rf"\b(?:failed|failing|failures? among|that (?:have )?fail(?:ed|s)?|which (?:have )?fail(?:ed|s)?|"
+        rf"where .{{0,30}}?failed)\b"
+        rf"(?=\s*(?:\w+\s+){{0,3}}?{_NOUN}|\s*(?:$|,|;|\.|and|then|in|of|from|last|to|as|with|since|on|at)\b|\s*$)"
+        rf"(?!\s+(?:because|why|reason))"
+    )
+    if failed and not re.search(r"\b(why|causes?|reasons?|explain)\b", words.said, re.IGNORECASE):
+        found.append("(status = 'failed' or success = false)")
+        notes.append("failed: those that broke, and those that ended without success")
+    elif failed:
+        words.left = words.left[: failed.start()] + failed.group() + words.left[failed.end() :]
+    if words.take(
+        rf"\b(?:successful|solved|succeeded|passing|winning|won)\b(?=\s+(?:\w+\s+){{0,2}}?{_NOUN})"
+        r"|\b(?:that|which) (?:have )?(?:succeed(?:ed)?|passed|solved (?:it|them|their task|the task)|won|"
+        r"were successful|are successful)\b"
+        r"|\bsuccess(?:es)? only\b|\bonly (?:the )?success(?:es)?\b|\bthat were solved\b"
+    ):
+        found.append("success = true")
+    if words.take(rf"\b(?:truncated|cut off)\b(?=\s+{_NOUN})|\b(?:that|which) were (?:truncated|cut off)\b"):
+        found.append("status = 'truncated'")
+    if words.take(rf"\b(?:finished|completed)\b(?=\s+{_NOUN})|\b(?:that|which) (?:have )?(?:finished|completed)\b"):
+        found.append("status = 'completed'")
+    if words.take(rf"\bunsafe\b(?=\s+{_NOUN})|\b(?:that|which) (?:were|are) unsafe\b"):
+        found.append("safety < 1")
+    if words.take(r"\b(?:perfect(?:ly)?(?: scored)?|full marks?|with a perfect score)\b(?=\s+" + _NOUN + r"|\s*$)"):
+        found.append("score >= 1")
+    return found
+
+
+def of_columns(words: Words) -> list[str]:
+    """Conditions on the figures of trajectories: score, turns, safety, reward, cost."""
+    names = "|".join(_COLUMNS)
+    found: list[str] = []
+    for match in words.all(
+        rf"\b(?:with |whose |where |having |and |that have |a |an |the )*({names})\s*(?:is |was |are |of |"
+        rf"was |were )?({_ANY})\s*({NUMBER})"
+    ):
+        found.append(f"{_COLUMNS[match[1].lower()]} {sign_of(match[2])} {_plain(match[3])}")
+    for match in words.all(
+        rf"\b(?:with |having |that have |that (?:took|needed|lasted)|in |taking |longer |of )*({_ANY}|"
+        rf"longer than|shorter than)\s*({NUMBER})\s+(turns?|steps)\b"
+    ):
+        sign = (
+            ">"
+            if match[1].lower() == "longer than"
+            else "<"
+            if match[1].lower() == "shorter than"
+            else sign_of(match[1])
+        )
+        found.append(f"turns {sign} {_plain(match[2])}")
+    for match in words.all(rf"\b(?:that )?(?:scor(?:ed|ing|es?)|with a score)\s+({_ANY})\s*({NUMBER})"):
+        found.append(f"score {sign_of(match[1])} {_plain(match[2])}")
+    for match in words.all(
+        r"\b(model|policy|agent)\s+(?:is |= ?|named |called )?['\"]?([\w./:\-]*[\d./:\-][\w./:\-]*)['\"]?"
+    ):
+        column = {"policy": "policy_version"}.get(match[1].lower(), match[1].lower())
+        found.append(f"{column} = '{match[2]}'")
+    return found
+
+
+def of_rows(words: Words) -> list[str]:
+    """Conditions on what rows say: length, label, words they hold."""
+    found: list[str] = []
+    for match in words.all(
+        rf"\b(?:with |having |that have |of |whose (?:text|reply|answer) (?:has|is) )*(?:({_ANY}|longer "
+        rf"than|shorter than))\s*({NUMBER})\s+(characters?|chars|letters|words?)\b"
+    ):
+        said = match[1].lower()
+        sign = ">" if said == "longer than" else "<" if said == "shorter than" else sign_of(said)
+        found.append(f"{_LENGTHS[match[3].lower()]} {sign} {_plain(match[2])}")
+    for match in words.all(
+        r"\b(?:with (?:the )?label|labell?ed(?: as)?|whose label is|where label is|label\s*(?:=|"
+        r"is))\s+['\"]?(\w[\w\-]*)['\"]?"
+    ):
+        found.append(f"cast(label as varchar) = '{match[1]}'")
+    for match in words.all(
+        r"\b(?:that |which )?(not |don't |do not |doesn't |does not )?(?:contain(?:s|ing)?|mention(?:s|"
+        r"ing)?|with the words?|include(?:s)? the words?|say(?:s|ing)?)"
+        r"\s+(?:the (?:words?|phrase|text) )?(?:\"([^\"]+)\"|'([^']+)'|`([^`]+)`)"
+    ):
+        text = next(filter(None, match.groups()[1:])).replace("'", "''")
+        found.append(f"text {'not ' if match[1] else ''}ilike '%{text}%'")
+    if words.take(
+        r"\b(?:with (?:an )?empty (?:repl(?:y|ies)|answers?)|without (?:an? )?(?:reply|answer|replies|answers))\b"
+    ):
+        found.append("reply = ''")
+    if words.take(r"\b(?:with (?:a )?non-?empty (?:repl(?:y|ies)|answers?)|that have (?:a )?(?:reply|answer))\b"):
+        found.append("reply != ''")
+    return found
+
+
+def of_times(words: Words, now: float) -> list[str]:
+    """Conditions on when trajectories began, in Unix seconds, counted from now."""
+    found: list[str] = []
+    units = "|".join(_DAYS)
+    match = words.take(
+        rf"\b(?:in|over|during|within|from|of|for|since)?\s*(?:the )?(?:last|past|previous|"
+        rf"latest)\s+({NUMBER}|few|couple of)?\s*({units})s?\b"
+    )
+    if match:
+        said = (match[1] or "1").lower()
+        times = 3.0 if said == "few" else 2.0 if said == "couple of" else number(said)
+        found.append(f"started >= {now - times * _DAYS[match[2].lower()] * 86400:.0f}")
+    match = words.take(rf"\b(newer|younger|more recent|older)\s+than\s+({NUMBER}|an?)\s+({units})s?\b")
+    if match:
+        times = 1.0 if match[2].lower() in ("a", "an") else number(match[2])
+        sign = "<" if match[1].lower() == "older" else ">="
+        found.append(f"started {sign} {now - times * _DAYS[match[3].lower()] * 86400:.0f}")
+    today = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    if words.take(r"\b(?:from |of |since |on )?today(?:'s)?\b"):
+        found.append(f"started >= {today.timestamp():.0f}")
+    since = words.take(r"\bsince yesterday\b")
+    if since or words.take(r"\b(?:from |of |on )?yesterday(?:'s)?\b"):
+        found.append(f"started >= {(today - timedelta(days=1)).timestamp():.0f}")
+        found += [] if since else [f"started < {today.timestamp():.0f}"]
+    if words.take(r"\b(?:from |of |in |during )?this week(?:'s)?\b"):
+        found.append(f"started >= {(today - timedelta(days=today.weekday())).timestamp():.0f}")
+    if words.take(r"\b(?:from |of |in |during )?this month(?:'s)?\b"):
+        found.append(f"started >= {today.replace(day=1).timestamp():.0f}")
+    names = {name.lower(): number for number, name in enumerate(calendar.day_name)}
+    match = words.take(rf"\b(?:since|after)\s+(?:last )?({'|'.join(names)})\b")
+    if match:
+        back = (today.weekday() - names[match[1].lower()]) % 7 or 7
+        found.append(f"started >= {(today - timedelta(days=back)).timestamp():.0f}")
+    for match in words.all(r"\b(since|after|from|before|until|till|on)\s+(\d{4}-\d{2}-\d{2})\b"):
+        day = datetime.fromisoformat(match[2]).replace(tzinfo=UTC)
+        word = match[1].lower()
+        if word in ("since", "from", "on"):
+            found.append(f"started >= {day.timestamp():.0f}")
+        if word == "after":
+            found.append(f"started >= {(day + timedelta(days=1)).timestamp():.0f}")
+        if word in ("before",):
+            found.append(f"started < {day.timestamp():.0f}")
+        if word in ("until", "till", "on"):
+            found.append(f"started < {(day + timedelta(days=1)).timestamp():.0f}")
+    return found
+
+
+def moment() -> float:
+    """Now, in Unix seconds; one place, so that a plan says numbers and not words."""
+    return time.time()
+
+
+def _plain(text: str) -> str:
+    return f"{number(text):g}"
