@@ -1,4 +1,4 @@
-"""`silva data split|mix|upsample|check`: what is trained on, and what is kept for judging."""
+"""`silva data split|mix|upsample|check|release|verify`: what is trained on, kept for judging, and given to others."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from typing import Annotated, Any
 
 import typer
 
+from silva.cli import data_release
 from silva.cli.as_json import print_json
 from silva.errors import Exit, UsageError
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Data sets: split by task, mix, upsample, check for leaks."
 )
+
+app.command()(data_release.release)
+app.command()(data_release.verify)
 
 Seed = Annotated[int, typer.Option(help="Seed of what is drawn.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]

@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace as _replace
 
 from silva.curate.rows.objects import MOST_BYTES, columns, objects
-from silva.curate.rows.row import Kind, Row
+from silva.curate.rows.row import EXACT, Kind, Row
 from silva.curate.rows.shape import conversation
 from silva.errors import UsageError
 from silva.lake import Lake
@@ -29,6 +30,7 @@ from silva.tree.formats.messages import EXTENSION, read_value
 from silva.tree.formats.salvage import mended
 
 _SAMPLE = 65536
+_exact = msgspec.json.Decoder(Row).decode
 _CONDITION = re.compile(r"[<>=()]|\b(is|in|contains)\b")
 
 
@@ -172,6 +174,11 @@ def _table(path: Path, name: str) -> Iterator[Row | str]:
 
 
 def _row(at: str, value: Any, name: str, line: int) -> Row | str:
+    if isinstance(value.get(EXACT), str):
+        try:
+            return _exact(value[EXACT])
+        except msgspec.DecodeError as fault:
+            return f"{at} {EXACT}: {fault}"
     if EXTENSION in value and "messages" in value:  # what Silva wrote keeps its ids
         made = _of_bundles(at, lambda: [read_value(mended(value), name, line, "file", None)])
         return made if isinstance(made, str) else _replace(made, kind=Kind.TRAJECTORY)

@@ -9,6 +9,9 @@ import msgspec
 
 from silva.tree import Json, Node, Record, Trajectory, digest
 
+EXACT = "silva_row"
+"""The column of a table that holds the whole row, as JSON text: what Silva released is read back as it was."""
+
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
