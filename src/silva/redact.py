@@ -58,6 +58,7 @@ _SHAPES = (
     _Shape("credentials", ("://",), re.compile(r"(?<=://)[^\s/@:\"']*:[^\s/@\"']+(?=@)")),
 )
 
+_HINTS = tuple(hint for shape in _SHAPES for hint in shape.hints)
 _SECRET_VARIABLE = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD)$")
 _SECRET_NAME = re.compile(
     r"^(?:.*[_\-.])?(?:api[_\-]?key|secret(?:[_\-]?(?:access[_\-]?)?key)?|password|passwd|token|authorization|"
@@ -84,6 +85,10 @@ class Redactor:
         }
         # The longest first, so that a secret containing another is replaced whole.
         self._known = sorted(known.items(), key=lambda pair: len(pair[0]), reverse=True)
+
+    def may_hold(self, text: str) -> bool:
+        """Whether the text may hold a secret: a quick look, which never says no where there is one."""
+        return any(value in text for value, _ in self._known) or any(hint in text for hint in _HINTS)
 
     def text(self, text: str) -> str:
         """The text without secrets; the same object when it holds none."""

@@ -109,6 +109,8 @@ def anything(kind: Any) -> st.SearchStrategy[Any]:
     origin, given = typing.get_origin(kind), typing.get_args(kind)
     if kind is str:
         return _TEXT
+    if kind is bytes:
+        return st.binary(max_size=20)
     if kind is bool:
         return st.booleans()
     if kind is int:

@@ -14,7 +14,7 @@ from lake_records import anything
 from silva.lake.column import Table
 from silva.lake.columns import NODES, TABLES, TASKS, TRAJECTORIES
 from silva.lake.documentation import documentation
-from silva.lake.entry import BlobEntry
+from silva.lake.entry import Arrival, BlobEntry
 from silva.lake.frames import entry, frames, scan
 from silva.lake.rows import build, read
 from silva.tree import (
@@ -39,7 +39,7 @@ QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 
 
 def test_every_record_type_has_a_table():
-    assert {table.record for table in TABLES.values()} == {Task, Node, Trajectory, Supervision, Run, BlobEntry}
+    assert {table.record for table in TABLES.values()} == {Task, Node, Trajectory, Supervision, Run, BlobEntry, Arrival}
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=lambda table: table.name)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from silva.cli.as_json import print_json
+from silva.cli.lake_ingest import ingest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +29,7 @@ def query(
     lake: Location = None,
     where: Annotated[str | None, typer.Option(help="For example: score >= 0.5 and env = 'bfcl'.")] = None,
     table: Annotated[
-        str, typer.Option(help="nodes, trajectories, tasks, runs, supervisions or blobs.")
+        str, typer.Option(help="nodes, trajectories, tasks, runs, supervisions, blobs or arrivals.")
     ] = "trajectories",
     columns: Annotated[str | None, typer.Option(help="Columns, separated by commas.")] = None,
     limit: Annotated[int, typer.Option(min=1, help="Rows at most.")] = 20,
@@ -149,6 +150,9 @@ def optimize(lake: Location = None) -> None:
         opened.compact()
         opened.optimize()
     typer.echo("optimised")
+
+
+app.command()(ingest)
 
 
 @app.command()

@@ -3,7 +3,7 @@
 from silva.lake.column import Column, Table
 from silva.lake.columns import TABLES
 from silva.lake.doctor import Finding
-from silva.lake.entry import BlobEntry
+from silva.lake.entry import Arrival, BlobEntry
 from silva.lake.filters import Filter, field
 from silva.lake.lake import Lake
 from silva.lake.layout import LAKE_SCHEMA
@@ -17,6 +17,7 @@ from silva.lake.where import parse
 __all__ = [
     "LAKE_SCHEMA",
     "TABLES",
+    "Arrival",
     "BlobEntry",
     "Column",
     "Filter",

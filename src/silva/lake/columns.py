@@ -28,7 +28,7 @@ from silva.lake.column import (
     strings,
     text,
 )
-from silva.lake.entry import BlobEntry
+from silva.lake.entry import Arrival, BlobEntry
 from silva.tree import Node, Run, Supervision, Task, TextPart, Trajectory
 
 TOOL_CALLS = pa.list_(pa.struct([("id", pa.string()), ("name", pa.string()), ("arguments", pa.string())]))
@@ -257,4 +257,35 @@ BLOBS = Table(
     ),
 )
 
-TABLES: dict[str, Table] = {table.name: table for table in (NODES, TRAJECTORIES, TASKS, RUNS, SUPERVISIONS, BLOBS)}
+ARRIVALS = Table(
+    name="arrivals",
+    record=Arrival,
+    last_wins=False,
+    doc="One row per span, log record or score that a foreign agent's tracer sent; the first record of an id counts.",
+    columns=(
+        text("id", "derived from trace, span and content", index=True),
+        text("kind", "span, log, score, trace or assembled"),
+        text("form", "how `data` is to be read"),
+        text("trace", "the trace it belongs to", index=True),
+        text("span", "its own id"),
+        text("conversation", "the conversation it names; of an assembled one, the session's key", index=True),
+        text("run", "the run its trajectories go to"),
+        flag("root", "whether it ends its trace"),
+        number("at", "Unix seconds when it came"),
+        number("started", "Unix seconds when what it tells of began"),
+        integer("size", "bytes of `data`"),
+        Column(
+            name="data",
+            type=pa.binary(),
+            doc="as it was sent",
+            get=plain("data"),
+            path="data",
+            total=True,
+            compress=True,
+        ),
+    ),
+)
+
+TABLES: dict[str, Table] = {
+    table.name: table for table in (NODES, TRAJECTORIES, TASKS, RUNS, SUPERVISIONS, BLOBS, ARRIVALS)
+}

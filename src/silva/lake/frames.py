@@ -7,7 +7,7 @@ says so): all that stands before it was on disk when it was written. A segment h
 By these two, a last batch that a loss of power tore, in whatever order the disk took its parts, is told from damage.
 
 The payload of a record of `silva.tree` is what `silva.tree.encode` wrote (a msgpack array of two); the payload of a
-blob's entry is a msgpack array of three, so that the first byte tells them apart.
+record of the lake's own (see `entry`) is a msgpack array of three, so that the first byte tells them apart.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TypeAlias
 import msgspec
 
 from silva.errors import StoreError
-from silva.lake.entry import BlobEntry
+from silva.lake.entry import Arrival, BlobEntry, Own
 from silva.tree import AnyRecord, SchemaError, decode, encode
 
 MAGIC = b"SILVAJ1\n"
@@ -40,11 +40,13 @@ SECTOR = 512
 
 _LOCKED = 5000
 
-Entry: TypeAlias = AnyRecord | BlobEntry
+Entry: TypeAlias = AnyRecord | Own
 
 _MARK = re.compile(rb"[\x92\x93]")
-_encode_blob = msgspec.msgpack.Encoder().encode
-_decode_blob = msgspec.msgpack.Decoder(tuple[int, str, BlobEntry]).decode
+_OWN: dict[type, str] = {BlobEntry: "blob", Arrival: "arrival"}
+_encode_own = msgspec.msgpack.Encoder().encode
+_decode_kind = msgspec.msgpack.Decoder(tuple[int, str, msgspec.Raw]).decode
+_DECODERS = {name: msgspec.msgpack.Decoder(kind).decode for kind, name in _OWN.items()}
 
 
 class Damage(msgspec.Struct, frozen=True):
@@ -80,15 +82,21 @@ def frames(entries: Sequence[Entry]) -> bytes:
     Raises:
         StoreError: a record cannot be written (text that is no Unicode, an integer beyond 64 bits, a foreign object).
     """
-    payloads: list[bytes] = []
-    for entry in entries:
-        try:
-            payload = _encode_blob((1, "blob", entry)) if type(entry) is BlobEntry else encode(entry)  # pyright: ignore[reportArgumentType]
-        except (msgspec.EncodeError, TypeError, UnicodeError, OverflowError, ValueError) as error:
-            kind, name = type(entry).__name__.lower(), getattr(entry, "id", "")
-            raise StoreError(f"{kind} {name} cannot be written: {error}".replace("\n", " ")) from error
-        payloads.append(payload)
-    return b"".join(parts(payloads))
+    return b"".join(parts(map(encoded, entries)))
+
+
+def encoded(entry: Entry) -> bytes:
+    """The payload of an entry.
+
+    Raises:
+        StoreError: as `frames`.
+    """
+    try:
+        own = _OWN.get(type(entry))
+        return encode(entry) if own is None else _encode_own((1, own, entry))  # pyright: ignore[reportArgumentType]
+    except (msgspec.EncodeError, TypeError, UnicodeError, OverflowError, ValueError) as error:
+        kind, name = type(entry).__name__.lower(), getattr(entry, "id", "")
+        raise StoreError(f"{kind} {name} cannot be written: {error}".replace("\n", " ")) from error
 
 
 def frame(payload: bytes) -> bytes:
@@ -122,14 +130,17 @@ def _checksum(payload: bytes) -> int:
 
 
 def entry(payload: bytes) -> Entry:
-    """The record or blob entry in a payload.
+    """The record in a payload.
 
     Raises:
         StoreError: written by a newer Silva, or not of the shape its schema promises.
     """
     try:
         if payload[:1] == b"\x93":
-            return _decode_blob(payload)[2]
+            _, kind, raw = _decode_kind(payload)
+            if kind not in _DECODERS:
+                raise StoreError(f"journal: a record of the kind {kind!r} is newer than this Silva; upgrade silva")
+            return _DECODERS[kind](raw)
         return decode(payload)
     except (SchemaError, msgspec.DecodeError) as error:
         raise StoreError(f"journal: {error}".replace("\n", " ")) from error

@@ -20,11 +20,11 @@ import pyarrow as pa
 from silva.errors import StoreError, UsageError
 from silva.lake import blobs, doctor, search, sql, tasks, versions
 from silva.lake.apart import Apart
-from silva.lake.columns import NODES, RUNS, SUPERVISIONS, TRAJECTORIES
+from silva.lake.columns import ARRIVALS, NODES, RUNS, SUPERVISIONS, TRAJECTORIES
 from silva.lake.compactor import Compactor
-from silva.lake.entry import BlobEntry
+from silva.lake.entry import Arrival, BlobEntry
 from silva.lake.filters import Filter
-from silva.lake.frames import frames, parts
+from silva.lake.frames import Entry, frames, parts
 from silva.lake.journal import SEAL_BYTES, Journal
 from silva.lake.layout import LAKE_SCHEMA, is_lake, make_lake, remember_tables
 from silva.lake.lock import Hold
@@ -35,7 +35,7 @@ from silva.lake.segment import segments
 from silva.lake.stats import Stats, measure
 from silva.lake.tables import CACHES_MB, KEEP, OPTIMIZE_AT, Tables
 from silva.lake.tail import Tail
-from silva.tree import AnyRecord, Node, Run, Supervision, Task, Trajectory, Tree
+from silva.tree import Node, Run, Supervision, Task, Trajectory, Tree
 
 
 class Lake:
@@ -117,16 +117,12 @@ class Lake:
         """Why nothing can be written any more, or None: after a failed write the lake must be opened again."""
         return None if self._journal is None else self._journal.failure
 
-    async def append(self, records: Sequence[AnyRecord]) -> None:
-        """Return once the records are on disk. Thousands of coroutines may call it at once.
-
-        Raises:
-            StoreError: they could not be written, or the lake is open to read or closed.
-        """
+    async def append(self, records: Sequence[Entry]) -> None:
+        """Return once the records are on disk. Raises StoreError: they could not be written, or it takes none."""
         if records:
             await self._writer().append(frames(records))
 
-    def submit(self, records: Sequence[AnyRecord]) -> asyncio.Future[None]:
+    def submit(self, records: Sequence[Entry]) -> asyncio.Future[None]:
         """Send the records on their way to disk at once; the future is done when they are there. Needs a running loop.
 
         Raises:
@@ -142,7 +138,7 @@ class Lake:
         `meanwhile` is called while they are on their way; it must not raise."""
         return self._writer().submit(parts(records), at_once=at_once, meanwhile=meanwhile)
 
-    def append_sync(self, records: Sequence[AnyRecord]) -> None:
+    def append_sync(self, records: Sequence[Entry]) -> None:
         """As `append`, blocking."""
         if records:
             self._writer().append_sync(frames(records))
@@ -232,15 +228,9 @@ class Lake:
         limit: int | None = None,
     ) -> list[Trajectory]:
         """Trajectories that meet all conditions, in no promised order."""
-        return self._reader.records(
-            TRAJECTORIES,
-            where,
-            limit,
-            run_id=run_id,
-            task_id=task_id,
-            env=env,
-            status=None if status is None else str(status),
-        )
+        status = None if status is None else str(status)
+        equal = {"run_id": run_id, "task_id": task_id, "env": env, "status": status}
+        return self._reader.records(TRAJECTORIES, where, limit, **equal)
 
     def trajectory(self, id_or_unique_prefix: str) -> Trajectory:
         """The trajectory of that id, or the only one whose id begins so.
@@ -297,11 +287,15 @@ class Lake:
         found = self._reader.records(SUPERVISIONS, where, None, run_id=run_id, node_id=node_id)
         return sorted(found, key=lambda each: (each.at, each.id))
 
+    def arrivals(self, *, where: Filter | None = None) -> list[Arrival]:
+        """What foreign agents' tracers sent, in no promised order."""
+        return self._reader.records(ARRIVALS, where, None)
+
     def sql(self, query: str) -> pa.Table:
-        """Run one SELECT over nodes, trajectories, tasks, runs, supervisions and blobs (DuckDB's dialect).
+        """Run one SELECT over the tables (DuckDB's dialect).
 
         Raises:
-            UsageError: it is no single SELECT over these tables, or DuckDB refuses it.
+            UsageError: it is no single SELECT over its tables, or DuckDB refuses it.
         """
         if self._tail is not None:
             self._tail.refresh()
@@ -354,6 +348,10 @@ class Lake:
     def versions(self) -> list[versions.Version]:
         """The tags, oldest first."""
         return versions.versions(self._place)
+
+    def waiting(self) -> int:
+        """How many segments of the journal wait to become tables."""
+        return len(segments(self._place.journal)) - 1
 
     def stats(self) -> Stats:
         """What the lake holds and how much room it takes."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 from silva.errors import StoreError
 from silva.lake.column import Table
 from silva.lake.columns import TABLES
-from silva.lake.entry import BlobEntry
+from silva.lake.entry import Arrival, BlobEntry
 from silva.lake.frames import MAGIC, Entry, entry, scan, whole
 from silva.lake.rows import build, key_of
 from silva.lake.segment import added, segments
@@ -33,6 +33,7 @@ _NAMES: dict[type, str] = {
     Run: "runs",
     Supervision: "supervisions",
     BlobEntry: "blobs",
+    Arrival: "arrivals",
 }
 
 

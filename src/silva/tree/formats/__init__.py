@@ -24,6 +24,7 @@ from silva.tree.formats import (
     langgraph,
     langsmith,
     messages,
+    openai_agents,
     openenv,
     openhands,
     otel,
@@ -34,7 +35,7 @@ from silva.tree.formats import (
     vercel_ai,
     verifiers,
 )
-from silva.tree.formats.bundle import Bundle, described, merged, renamed
+from silva.tree.formats.bundle import Bundle, attempted, described, merged, renamed
 from silva.tree.formats.detection import Format, detected, is_atif, is_messages, is_parquet
 from silva.tree.formats.errors import FormatError, suggestion
 from silva.tree.formats.images import Loader, reference
@@ -76,6 +77,7 @@ _KNOWN = (
     Format("vercel-ai", ".json", False, None, vercel_ai.read, vercel_ai.recognise),
     Format("langgraph", ".json", False, None, langgraph.read, langgraph.recognise),
     Format("langfuse", ".json", False, None, langfuse.read, langfuse.recognise),
+    Format("openai-agents", ".jsonl", False, None, openai_agents.read, openai_agents.recognise),
 )
 FORMATS = {form.name: form for form in _KNOWN}
 WRITABLE = tuple(form.name for form in _KNOWN if form.write is not None)
@@ -167,6 +169,7 @@ __all__ = [
     "Loader",
     "Note",
     "Salvaged",
+    "attempted",
     "described",
     "detect",
     "find",

@@ -18,7 +18,7 @@ from silva.tree.run import Run
 from silva.tree.schema import AnyRecord
 from silva.tree.supervision import Supervision
 from silva.tree.task import Task
-from silva.tree.trajectory import Trajectory, trajectory_id, tree_id
+from silva.tree.trajectory import Trajectory, slot, trajectory_id, tree_id
 
 
 class Bundle(Record, frozen=True, kw_only=True):
@@ -102,6 +102,33 @@ def merged(bundles: Iterable[Bundle]) -> list[Bundle]:
         )
         for name, run in runs.items()
     ]
+
+
+def attempted(bundle: Bundle, attempt: int) -> Bundle:
+    """The bundle as another attempt at the same places of its groups: ids of sampled nodes and of trajectories are
+    derived anew. Supervisions are not taken along."""
+    ids: dict[str, str] = {}
+    taken: set[str] = set()
+    nodes: list[Node] = []
+    for node in sorted(bundle.nodes, key=lambda node: node.depth):
+        place = slot(int(node.slot.partition(".")[0]), attempt) if node.slot else ""
+        parent = None if node.parent_id is None else ids.get(node.parent_id, node.parent_id)
+        own = node_id(node.tree_id, parent, node.author, node.message, node.tools, place)
+        if own in taken:
+            own = digest(own, node.id)
+        taken.add(own)
+        ids[node.id] = own
+        nodes.append(msgspec.structs.replace(node, id=own, parent_id=parent, slot=place))
+    trajectories = tuple(
+        msgspec.structs.replace(
+            t,
+            id=trajectory_id(t.run_id, t.task_id, t.index, attempt),
+            attempt=attempt,
+            leaf_id=None if t.leaf_id is None else ids.get(t.leaf_id, t.leaf_id),
+        )
+        for t in bundle.trajectories
+    )
+    return msgspec.structs.replace(bundle, nodes=tuple(nodes), trajectories=trajectories, supervisions=())
 
 
 def renamed(bundle: Bundle, run_id: str) -> Bundle:

@@ -4,7 +4,8 @@
     spans of a trace (or a conversation) ─▶ Call … ─▶ folded into a tree ─▶ Bundle
 
 Messages are `gen_ai.input.messages`, `gen_ai.output.messages` and `gen_ai.system_instructions`, JSON of parts, on the
-span or its event; the older forms (an event for each message, `gen_ai.prompt.0.role`) are read too. A call repeats its
+span or its event; the older forms (an event for each message, `gen_ai.prompt.0.role`) are read too, and the spans of
+Langfuse's SDK. A call repeats its
 prompt, so the file's size is quadratic in turns. The extension is the attribute `silva` of the outermost span.
 """
 
@@ -19,9 +20,10 @@ from silva.tree.formats.draft import Origin
 from silva.tree.formats.errors import FormatError
 from silva.tree.formats.extension import Extension, Packer
 from silva.tree.formats.images import Loader
+from silva.tree.formats.langfuse_spans import translated
 from silva.tree.formats.otel_read import EXTENSION, KEPT, PREFIX, traces
 from silva.tree.formats.otel_write import rest_document, trace_document
-from silva.tree.formats.spans import Span, convention, is_otlp, spans
+from silva.tree.formats.spans import LANGFUSE, Span, convention, is_otlp, spans
 from silva.tree.formats.values import Row, rows
 from silva.tree.message import Json
 from silva.tree.run import Run
@@ -29,7 +31,7 @@ from silva.tree.run import Run
 
 def recognise(sample: bytes, value: Any) -> bool:
     """Whether the file's first value holds spans, and the conventions of GenAI are used in it."""
-    return is_otlp(value) and convention(sample, value) == PREFIX
+    return is_otlp(value) and convention(sample, value) in (PREFIX, LANGFUSE)
 
 
 def write(bundles: Iterable[Bundle]) -> Iterator[str]:
@@ -86,6 +88,7 @@ def _documents(lines: Iterable[str | bytes], name: str) -> Iterator[Row]:
     for row in rows(lines, name):
         if not is_otlp(row.value):
             raise FormatError(name, row.line, "resourceSpans", "required field is missing")
+        translated(row.value)
         yield row
 
 

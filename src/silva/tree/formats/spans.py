@@ -16,7 +16,7 @@ from typing import Any, cast
 from silva.tree.formats.values import Row
 from silva.tree.message import Json
 
-GENAI, OPENINFERENCE = "gen_ai.", "openinference."
+GENAI, OPENINFERENCE, LANGFUSE = "gen_ai.", "openinference.", "langfuse.observation."
 _CONTAINERS = {
     "resourceSpans", "resource_spans", "scopeSpans", "scope_spans", "instrumentationLibrarySpans", "spans", "events",
     "resourceLogs", "scopeLogs", "logRecords",
@@ -79,7 +79,8 @@ def is_otlp(value: Any) -> bool:
 
 
 def convention(sample: bytes, value: Any) -> str:
-    """Whose conventions a file of OTLP documents keeps, by its attributes' keys: GENAI, OPENINFERENCE or "" (neither).
+    """Whose conventions a file of OTLP documents keeps, by its attributes' keys: GENAI, OPENINFERENCE, LANGFUSE or ""
+    (none of them).
 
     Args:
         sample: the file's bytes: where its first document says nothing of it, the next ones are asked.
@@ -88,7 +89,7 @@ def convention(sample: bytes, value: Any) -> str:
     documents = itertools.chain([value], map(_document_of, sample.lstrip().split(b"\n")[1:]))
     for document in documents:
         keys = set(_keys(document, 0))
-        for known in (OPENINFERENCE, GENAI):
+        for known in (OPENINFERENCE, GENAI, LANGFUSE):
             if any(key.startswith(known) for key in keys):
                 return known
     return ""
