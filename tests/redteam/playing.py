@@ -25,10 +25,11 @@ async def play(
     *,
     hooks: Hooks | None = None,
     resume: bool = False,
+    functions: str = "obedient",
     **more: Any,
 ) -> Any:
     """One or more episodes of sums through a tool, under some stages."""
-    async with ScriptedServer(Script(function=f"obedient.py:{model}", folder=str(HERE))) as server:
+    async with ScriptedServer(Script(function=f"{functions}.py:{model}", folder=str(HERE))) as server:
         given = {
             "run": "r",
             "env": ("arithmetic",),

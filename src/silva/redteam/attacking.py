@@ -17,10 +17,12 @@ from typing import Any, ClassVar
 import msgspec
 
 from silva.envs import Evaluation, Observation
+from silva.errors import MissingError
 from silva.redteam.attack import Attack
 from silva.redteam.attackers import NotWritten
 from silva.redteam.effect import Order
 from silva.redteam.goal import Offer
+from silva.redteam.picture import drawn, pictured, reads_none
 from silva.redteam.proposing import Proposing, reply, tasked
 from silva.redteam.scores import scored
 from silva.redteam.surface import behind
@@ -29,6 +31,9 @@ from silva.rollout.guided_nodes import takes_turn
 from silva.rollout.planting import PLANTED
 from silva.rollout.stages import Live, Stage, Stopped
 from silva.tree import Author, Node, Tool, digest
+
+PICTURE = "picture"
+"""What an attacker's node says of the picture that it drew: its hash."""
 
 LONGEST = 100_000
 """Characters that an attack's own words may have."""
@@ -126,12 +131,19 @@ class Attacking(Stage):
             planted = behind("system")(observation, order.plant) or behind("user")(observation, order.plant)
             observation = planted or observation
         surface = self._attack.surface
+        if surface.moment == "state" and self._attack.framing.drawn:
+            self._why = f"a picture stands in a message, and {surface.name} is none"
+            return observation
         if surface.moment == "state":
             return observation if self._quiet else await self._planted(live, observation, order)
         if self._quiet or opening is not (surface.moment == "opening"):
             return observation
         if not opening and live.path.turns < self._at:
             return observation
+        if self._attack.framing.drawn:
+            self._why = await reads_none(live)
+            if self._why:
+                return observation
         if self._proposing is not None:
             return await self._adapted(live, observation, self._proposing, order, task)
         parts = self._parts(order)
@@ -148,6 +160,10 @@ class Attacking(Stage):
     def recall(self, live: Live, nodes: Sequence[Node]) -> None:
         """See `Stage`."""
         self._ordered(live, live.path.tools)
+        for found in filter(None, map(said, nodes)):
+            if PICTURE in found:
+                part, data = drawn(found["words"])
+                live.images[part.hash] = data
 
     def attributes(self) -> dict[str, Any]:
         """See `Stage`."""
@@ -203,10 +219,24 @@ class Attacking(Stage):
         shown = observation
         if self._attack.surface.lists and observation.tools is None and self._live is not None:
             shown = msgspec.structs.replace(observation, tools=self._live.path.tools)
+        if self._attack.framing.drawn:
+            return self._pictured(shown, told)
         placed = self._attack.surface.place(shown, told["words"])
         if placed is None:
             self._why = f"nothing to write into on the surface {self._attack.surface.name}"
         return observation if placed is None else _marked(placed, told)
+
+    def _pictured(self, observation: Observation, told: dict[str, Any]) -> Observation:
+        try:
+            part, data = drawn(told["words"])
+        except (MissingError, ValueError) as error:
+            self._why = str(error)
+            return observation
+        placed = pictured(self._attack.surface, observation, part, data)
+        if isinstance(placed, str):
+            self._why = placed
+            return observation
+        return _marked(placed, {**told, PICTURE: part.hash})
 
     def _ordered(self, live: Live, tools: tuple[Tool, ...]) -> Order | None:
         """What is wanted here, made once; None where the goal has no place in this environment."""
@@ -244,7 +274,10 @@ class Attacking(Stage):
         if self._live is None or self._order is None:
             return None
         order, path = self._order, self._live.path
-        if self._proposing is None:
+        pictures = tuple(found[PICTURE] for node in path.walk if PICTURE in (found := said(node) or {}))
+        if self._attack.framing.drawn:
+            launch = Launch(parts=(), effect=order.effect, alone=self._proposing is not None, pictures=pictures)
+        elif self._proposing is None:
             launch = Launch(
                 parts=() if self._quiet else self._parts(order),
                 effect=order.effect,

@@ -73,17 +73,17 @@ class ToolAgent:
     name = "tools"
 
     def __init__(self, model: Model) -> None:
-        self._model = model
+        self.model = model
 
     async def act(self, view: View) -> Turn:
         """Ask the model once; its message is the action."""
-        return turn_of(await self._model.complete(request_of(view, view.messages, view.tools, view.sampling)))
+        return turn_of(await self.model.complete(request_of(view, view.messages, view.tools, view.sampling)))
 
     async def summarise(self, view: View, asked: str) -> Turn:
         """Ask the model once more, for words instead of an action."""
         sampling = msgspec.structs.replace(view.sampling, tool_choice="none" if view.tools else None)
         messages = (*view.messages, user(asked))
-        return turn_of(await self._model.complete(request_of(view, messages, view.tools, sampling)))
+        return turn_of(await self.model.complete(request_of(view, messages, view.tools, sampling)))
 
 
 def request_of(view: View, messages: tuple[Message, ...], tools: tuple[Tool, ...], sampling: Sampling) -> Request:

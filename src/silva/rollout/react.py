@@ -13,7 +13,7 @@ import msgspec
 
 from silva.models.model import Model
 from silva.rollout.agent import Turn, View, request_of, turn_of
-from silva.tree import Message, TextPart, Tool, ToolCall, assistant, system, user
+from silva.tree import ImagePart, Message, TextPart, Tool, ToolCall, assistant, system, user
 
 _ACTION = re.compile(r"^[ \t]*Action[ \t]*:[ \t]*(?P<name>[^\n(]+?)[ \t]*$", re.MULTILINE | re.IGNORECASE)
 _INPUT = re.compile(r"^[ \t]*Action[ _]Input[ \t]*:[ \t]*", re.MULTILINE | re.IGNORECASE)
@@ -26,18 +26,18 @@ class ReActAgent:
     name = "react"
 
     def __init__(self, model: Model) -> None:
-        self._model = model
+        self.model = model
 
     async def act(self, view: View) -> Turn:
         """Ask the model in text and read the action from its reply."""
         sampling = msgspec.structs.replace(view.sampling, stop=(*view.sampling.stop, STOP))
-        completion = await self._model.complete(request_of(view, render(view.messages, view.tools), (), sampling))
+        completion = await self.model.complete(request_of(view, render(view.messages, view.tools), (), sampling))
         return turn_of(completion, parse(completion.message, len(view.messages)))
 
     async def summarise(self, view: View, asked: str) -> Turn:
         """Ask the model once more, for words instead of an action."""
         messages = render((*view.messages, user(asked)), view.tools)
-        return turn_of(await self._model.complete(request_of(view, messages, (), view.sampling)))
+        return turn_of(await self.model.complete(request_of(view, messages, (), view.sampling)))
 
 
 def render(messages: tuple[Message, ...], tools: tuple[Tool, ...]) -> tuple[Message, ...]:
@@ -50,7 +50,8 @@ def render(messages: tuple[Message, ...], tools: tuple[Tool, ...]) -> tuple[Mess
         if message.role == "assistant":
             rendered.append(assistant(message.text or _spoken(message.tool_calls)))
         elif message.role == "tool":
-            rendered.append(user(f"Observation: {message.text}"))
+            pictures = tuple(part for part in message.parts if isinstance(part, ImagePart))
+            rendered.append(Message(role="user", parts=(TextPart(text=f"Observation: {message.text}"), *pictures)))
         elif message.role == "user":
             rendered.append(message)
     return _alternating(rendered)

@@ -32,7 +32,7 @@ class TakenOver:
     def __init__(self, agent: ReActAgent | ToolAgent, renderings: Callable[[], Rendering]) -> None:
         self._agent = agent
         self._renderings = renderings
-        self.name = agent.name
+        self.name, self.model = agent.name, agent.model
 
     async def act(self, view: View) -> Turn:
         """The agent's own turn."""
