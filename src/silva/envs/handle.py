@@ -90,10 +90,11 @@ class EnvironmentHandle:
     async def step(self, action: Message) -> Observation:
         """Take the assistant's message. The first answer after a restore tells what could not be brought back."""
         observation = await self.take_again(action)
-        told = tell(observation, self._notice)
-        if told is not observation:
-            self._notice = ""
-        return told
+        if self._notice:
+            told = tell(observation, self._notice)
+            self._notice = self._notice if told is observation else ""
+            return told
+        return observation
 
     async def take_again(self, action: Message) -> Observation:
         """Take a stored message again on the way to a point: the answer is the environment's alone, and what a restore

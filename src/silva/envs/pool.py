@@ -207,12 +207,8 @@ class HostPool:
     async def acquire(self) -> EnvironmentHandle:
         """Take an instance; give it back with `release`. `lease` does both."""
         while not self._closed:
-            while self._idle:
-                handle = self._idle.pop()  # the one last used is the warmest
-                if not handle.broken:
-                    self._leased += 1
-                    return handle
-                self._discard(handle)
+            if (idle := self.take()) is not None:
+                return idle
             if self._room() > 0:
                 try:
                     handle = await self._make(self._reserve())
@@ -241,6 +237,16 @@ class HostPool:
                     return given
                 self._discard(given)
         raise EnvError("host.busy", f"{self.entry.name}: the pool is closed", retryable=False)
+
+    def take(self) -> EnvironmentHandle | None:
+        """As `acquire`, where an instance is idle; None where none is."""
+        while self._idle and not self._closed:
+            handle = self._idle.pop()  # the one last used is the warmest
+            if not handle.broken:
+                self._leased += 1
+                return handle
+            self._discard(handle)
+        return None
 
     def release(self, handle: EnvironmentHandle) -> None:
         """Give an instance back."""
@@ -346,6 +352,10 @@ class Lease:
         self._timeout = timeout
 
     async def __aenter__(self) -> EnvironmentHandle:
+        idle = self._pool.take()
+        if idle is not None:
+            self._handle = idle
+            return idle
         try:
             async with asyncio.timeout(self._timeout):
                 self._handle = await self._pool.acquire()

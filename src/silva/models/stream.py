@@ -7,7 +7,7 @@ a whole reply ─▶ absorbed as the only piece ─▶ Completion
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -92,6 +92,16 @@ def _one(run: list[Delta]) -> Delta:
 class Assembly(Pieces):
     """The pieces of one reply so far. `finished` once a finish reason came, `ended` once the stream said so."""
 
+    # what holds until a piece says otherwise; a reply replaces these and changes none of them
+    _prompt_ids: Sequence[int] = ()
+    _usage = WireUsage()
+    _model: str | None = None
+    _version: str | None = None
+    _finish_reason: str | None = None
+    _beside: Json | None = None
+    _around: Json | None = None
+    _said: tuple[Any, ...] = (None, None, None)  # what the piece before said beyond what is read of it
+
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
         self._text: list[str] = []
@@ -100,14 +110,6 @@ class Assembly(Pieces):
         self._calls = Calls()
         self._ids: list[int] = []
         self._logprobs: list[float] = []
-        self._prompt_ids: list[int] | None = None
-        self._usage = WireUsage()
-        self._model: str | None = None
-        self._version: str | None = None
-        self._finish_reason: str | None = None
-        self._beside: Json | None = None
-        self._around: Json = {}
-        self._said: tuple[Any, ...] = (None, None, None)  # what the piece before said beyond what is read of it
 
     @property
     def finished(self) -> bool:
@@ -183,7 +185,7 @@ class Assembly(Pieces):
     def _piece(self, around: Json | None, beside: Json | None, text: str, thinking: str) -> Delta | None:
         """What a chunk adds: its words, and what it says beyond them that was not said before."""
         if around:
-            known = self._around
+            known = self._around or {}
             around = {name: value for name, value in around.items() if name not in known or known[name] != value}
             self._around = both(known, around) or known
         extra: Json | None = None
@@ -212,7 +214,7 @@ class Assembly(Pieces):
             message=Message(role="assistant", parts=(*parts, *self._parts), tool_calls=calls, extra=self._beside),
             finish_reason=self._finish_reason or ("tool_calls" if calls else "unknown"),
             tokens=Tokens(ids=ids, sampled=len(ids), logprobs=logprobs) if ids else None,
-            prompt_ids=tuple(self._prompt_ids or ()),
+            prompt_ids=tuple(self._prompt_ids),
             logprobs=logprobs,
             usage=self._endpoint.usage(prompt, sampled, usage.cached, usage.written, waited),
             model=self._model or self._endpoint.model,

@@ -17,6 +17,7 @@ class Ledger:
 
     def __init__(self, budget: Budget, earlier: list[Trajectory]) -> None:
         self._budget = budget
+        self._bounded = (budget.tokens, budget.usd, budget.seconds) != (None, None, None)
         self._clock = time.monotonic()
         self._earlier_seconds = _busy_seconds(earlier)
         self.usage = NO_USAGE
@@ -77,6 +78,8 @@ class Ledger:
 
     def overdrawn(self, more: Usage = NO_USAGE) -> Failure | None:
         """The budget failure that further turns would be, or None while there is budget."""
+        if not self._bounded:
+            return None
         used = self.usage + more
         tokens = used.prompt_tokens + used.completion_tokens
         limits = (

@@ -129,7 +129,7 @@ class Path:
         """
         slot = self._slot if self.turns else ""
         said, writers = observation, shown.writers if shown else {}
-        observation = shown.observation if shown else observation
+        observation, cost = shown.observation if shown else observation, Usage(env_seconds=seconds)
         last = len(observation.messages) - 1
         for place, message in enumerate(observation.messages):
             first, writer = place == 0, writers.get(place)
@@ -148,7 +148,7 @@ class Path:
                 slot,
                 tools=observation.tools if first else None,
                 reward=observation.reward if place == last else None,
-                usage=Usage(env_seconds=seconds) if first else NO_USAGE,
+                usage=cost if first else NO_USAGE,
                 risks=observation.risks if place == last else (),
                 attributes={**(observation.attributes if place == last else {}), **marks},
             )
@@ -164,7 +164,7 @@ class Path:
             self.tools = observation.tools
         if observation.reward is not None:
             self.reward += observation.reward
-        self.usage = self.usage + Usage(env_seconds=seconds)
+        self.usage = self.usage + cost
 
     def act(self, turn: Turn, started: float, *, hold: bool = False) -> Node:
         """Add the policy's turn and send it, with what is pending, on its way to the journal; `hold` leaves it pending

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Callable
 from enum import StrEnum
 from typing import Any
 
@@ -62,6 +63,8 @@ class Usage(Record, frozen=True, kw_only=True):
     silva_seconds: float = 0.0
 
     def __add__(self, other: Usage) -> Usage:
+        if other is NO_USAGE or self is NO_USAGE:  # where sums begin
+            return self if other is NO_USAGE else other
         return Usage(
             prompt_tokens=self.prompt_tokens + other.prompt_tokens,
             completion_tokens=self.completion_tokens + other.completion_tokens,
@@ -108,8 +111,17 @@ class Node(Record, frozen=True, kw_only=True, tag_field="kind", tag="node"):
 def digest(*parts: str | bytes) -> str:
     """128-bit hex digest of the parts, length-prefixed so that no two lists of parts collide by concatenation."""
     data = [part.encode() if isinstance(part, str) else part for part in parts]
-    lengths = struct.pack(f"<{len(data)}Q", *map(len, data))
-    return short_digest(b"".join((lengths, *data)), 16)
+    count = len(data)
+    pack = _PACKS[count] if count < len(_PACKS) else _pack(count)
+    return short_digest(b"".join((pack(*map(len, data)), *data)), 16)
+
+
+def _pack(count: int) -> Callable[..., bytes]:
+    return struct.Struct(f"<{count}Q").pack
+
+
+_PACKS = tuple(map(_pack, range(8)))
+"""What writes the lengths of so many parts: a turn takes three digests."""
 
 
 _LOCKED = 2047

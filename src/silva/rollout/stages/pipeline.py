@@ -32,6 +32,9 @@ MOMENTS = (
     "attributes",
 )
 
+NONE: dict[str, Sequence[Stage]] = dict.fromkeys(MOMENTS, ())
+"""The stages of an episode without any, by moment; most are."""
+
 _T = TypeVar("_T")
 
 
@@ -39,10 +42,9 @@ class Pipeline:
     """The stages of one episode."""
 
     def __init__(self, stages: Sequence[Stage]) -> None:
-        self._at: dict[str, list[Stage]] = {moment: [] for moment in MOMENTS}
-        for stage in stages:
-            for moment in _moments(type(stage)):
-                self._at[moment].append(stage)
+        self._at: dict[str, Sequence[Stage]] = NONE
+        if stages:
+            self._at = {moment: [s for s in stages if moment in _moments(type(s))] for moment in MOMENTS}
 
     async def before_turn(self, live: Live) -> None:
         """See `Stage`."""
