@@ -72,7 +72,7 @@ PROGRAMS = (
         node=("@openai/codex@0.169.0",),
         command="{examples}/codex.sh {bin}/codex {prompt}",
         script="codex.yaml",
-        replays="gives every output a random number",
+        replays="gives the output of every command a random number, its `Chunk ID`",
     ),
     Program(
         name="OpenAI Agents SDK",
@@ -255,6 +255,8 @@ def measured(program: Program, scratch: Path) -> dict[str, Any]:
     row["replays"] = again.returncode == 0
     if again.returncode:
         row["replay_said"] = program.replays or (again.stdout + again.stderr).strip()[-400:]
+        if again.stdout.startswith("diverged at "):
+            row["replay_at"] = again.stdout.partition(":")[0].removeprefix("diverged at ")
     return row
 
 
@@ -270,6 +272,7 @@ def table(rows: list[dict[str, Any]]) -> str:
         replays = yes[row.get("replays")]
         if row.get("replays") is False:
             replays = f"no: {row['replay_said'].splitlines()[0][:80]}" if row.get("replay_said") else "no"
+            replays += f" ({row['replay_at']})" if "replay_at" in row else ""
         why = (row.get("why") or "").strip().splitlines()[-1:]
         works = "yes" if row["works"] else "no: " + "".join(why)[:80]
         version = row["version"].replace("==", " ").replace("@", " ").strip()

@@ -5,7 +5,8 @@
 
 A program that is deterministic given its model's replies asks what it asked before, message for message. Where it asks
 something else the recording has no answer: that is the divergence. What a client made of a reply is no turn: the model
-says again what the policy said, and the client has to make the same of it again.
+says again what the policy said, and the client has to make the same of it again. Ids that a client draws for its own
+messages and calls are not compared, for they say nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import msgspec
 
 from silva.errors import UsageError
 from silva.lake import Lake
+from silva.models.gateway.dialects.responses.marks import ITEM, mark_of
 from silva.rollout.config import RolloutConfig
 from silva.rollout.replay import Divergence, shown
 from silva.rollout.run import run_rollout
@@ -128,7 +130,7 @@ def _message(message: Message) -> dict[str, Any]:
 
 def _first(stored: Sequence[Sequence[Node]], played: Sequence[Sequence[Node]], broke: str) -> Divergence | None:
     """The first difference between two sets of walks. Those that are the same are set aside, whichever ended last; each
-    of the others is compared with what is left that is most like it."""
+    of the others is compared with what is left that is most like it; where there is one alone, with whatever came."""
     left, other = list(played), list[Sequence[Node]]()
     for walk in stored:
         same = next((each for each in left if _compare(walk, each, "") is None), None)
@@ -138,7 +140,7 @@ def _first(stored: Sequence[Sequence[Node]], played: Sequence[Sequence[Node]], b
             left.remove(same)
     for walk in other:
         likest = max(left, key=lambda each: _shared(walk, each), default=())
-        if not _shared(walk, likest):
+        if not _shared(walk, likest) and len(stored) > 1:
             likest = ()
         return _compare(walk, likest, broke)
     for walk in left:
@@ -158,7 +160,16 @@ def _same(stored: Node, played: Node) -> bool:
         return False
     if stored.message.role == "assistant":
         return shown(stored.message) == shown(played.message)
-    return stored.message == played.message
+    return _without_id(stored.message) == _without_id(played.message)
+
+
+def _without_id(message: Message) -> Message:
+    """A message without the id of its own that a client of the Responses API draws for it, which says nothing."""
+    mark = mark_of(message.extra)
+    if "id" not in mark:
+        return message
+    rest = {name: value for name, value in mark.items() if name != "id"}
+    return msgspec.structs.replace(message, extra={**(message.extra or {}), ITEM: rest})
 
 
 def _score(walk: Sequence[Node], stored: float | None, seen: float | None) -> Divergence:
