@@ -1,5 +1,5 @@
-"""`silva curate mask|agreement|rules|rows`: which turns are worth learning, who says so, how far they agree, and the
-rows they make."""
+"""`silva curate mask|agreement|rules|rows|checkers|calibrate`: which turns are worth learning, who says so, how far
+they agree, the rows they make; and who looks at data, how often each is wrong."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import typer
 
 from silva.cli.as_json import print_json
 from silva.cli.config import load, render
+from silva.cli.curate_checkers import calibrate as calibrate_command
+from silva.cli.curate_checkers import checkers as checkers_command
 from silva.cli.curate_rows import rows as rows_command
 from silva.errors import Exit, UsageError
 
@@ -110,3 +112,5 @@ def rules() -> int:
 
 
 app.command("rows")(rows_command)
+app.command("checkers")(checkers_command)
+app.command("calibrate")(calibrate_command)

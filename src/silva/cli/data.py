@@ -1,4 +1,4 @@
-"""`silva data split|mix|upsample|check|release|verify`: what is trained on, kept for judging, and given to others."""
+"""`silva data split|mix|upsample|check|clean|release|verify`: what is trained on, kept for judging, and given to others."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import typer
 
 from silva.cli import data_release
 from silva.cli.as_json import print_json
+from silva.cli.data_clean import clean as clean_command
 from silva.errors import Exit, UsageError
 
 app = typer.Typer(
@@ -134,6 +135,9 @@ def check(
         return _tell(found, "these sets are not apart")
     sys.stdout.write(f"{len(sets)} data sets share no task and no first question\n")
     return Exit.OK
+
+
+app.command("clean")(clean_command)
 
 
 def _tell(found: list[Any], conclusion: str) -> int:

@@ -50,7 +50,11 @@ def calibrate(
         if why:
             told(f"{each.name}: no card: {why}")
             continue
-        made.append(_card(each, held))
+        card = _card(each, held)
+        if not (card.risky or card.clean_items or card.others):
+            told(f"{each.name}: no card: no item's labels speak of {each.risk}")
+            continue
+        made.append(card)
         told(f"{each.name}: {len(made[-1].risky)} risky, {made[-1].clean_items} clean items")
     return made
 

@@ -142,7 +142,7 @@ def write_card(card: Card, folder: Path) -> Path:
     path = folder / f"{card.checker}.json"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(msgspec.json.encode(card, order="deterministic") + b"\n")
+        path.write_bytes(msgspec.json.encode(card) + b"\n")
     except OSError as error:
         raise UsageError(f"audit: {path}: cannot be written ({error.strerror})") from error
     return path
