@@ -1,4 +1,4 @@
-"""`silva data split|mix|upsample|check|clean|release|verify`: what is trained on, kept for judging, and given to others."""
+"""`silva data split|mix|upsample|check|clean|release|verify`: data that is trained on, judged by, given to others."""
 
 from __future__ import annotations
 
