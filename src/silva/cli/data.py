@@ -1,4 +1,5 @@
-"""`silva data split|mix|upsample|check|clean|release|verify`: data that is trained on, judged by, given to others."""
+"""`silva data split|mix|upsample|check|score|scorers|select|clean|release|verify`: data that is trained on, judged by,
+chosen, given to others."""
 
 from __future__ import annotations
 
@@ -11,10 +12,12 @@ import typer
 from silva.cli import data_release
 from silva.cli.as_json import print_json
 from silva.cli.data_clean import clean as clean_command
+from silva.cli.data_score import score, scorers
+from silva.cli.data_select import select
 from silva.errors import Exit, UsageError
 
 app = typer.Typer(
-    add_completion=False, no_args_is_help=True, help="Data sets: split by task, mix, upsample, check for leaks."
+    add_completion=False, no_args_is_help=True, help="Data sets: split, mix, upsample, check, score, select."
 )
 
 app.command()(data_release.release)
@@ -138,6 +141,9 @@ def check(
 
 
 app.command("clean")(clean_command)
+app.command()(score)
+app.command()(scorers)
+app.command()(select)
 
 
 def _tell(found: list[Any], conclusion: str) -> int:

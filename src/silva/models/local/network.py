@@ -182,6 +182,29 @@ class Network:
         hidden = self._run(torch.tensor(ids)[:, None], places[:, None], attend, Deltas(adapters))
         return self._logits(hidden[:, 0])
 
+    @torch.inference_mode()
+    def read(self, rows: Sequence[Sequence[int]]) -> Tensor:
+        """What the last layer says behind each id of rows that are read whole, without a cache: [rows, longest, width].
+        What stands behind a row's own end is filling."""
+        longest = max(map(len, rows))
+        ids = torch.zeros(len(rows), longest, dtype=torch.long)
+        for number, row in enumerate(rows):
+            ids[number, : len(row)] = torch.tensor(row)
+        width = self._heads * self._size
+
+        def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            mixed = functional.scaled_dot_product_attention(
+                query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), is_causal=True, enable_gqa=True
+            )
+            return mixed.transpose(1, 2).reshape(len(rows), longest, width)
+
+        return self._run(ids, torch.arange(longest).expand(len(rows), -1), attend, Deltas(()))
+
+    @torch.inference_mode()
+    def logits(self, hidden: Tensor) -> Tensor:
+        """The logits of what `read` gave at some places: [places, width] to [places, vocabulary]."""
+        return self._logits(hidden)
+
     def _run(self, ids: Tensor, positions: Tensor, attend: Attend, deltas: Deltas) -> Tensor:
         shape = (*ids.shape, -1, self._size)
         cosine, sine = self._cosine[positions][:, :, None], self._sine[positions][:, :, None]
