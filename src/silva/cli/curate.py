@@ -15,6 +15,8 @@ from silva.cli.as_json import print_json
 from silva.cli.config import load, render
 from silva.cli.curate_checkers import calibrate as calibrate_command
 from silva.cli.curate_checkers import checkers as checkers_command
+from silva.cli.curate_corpora import corpora as corpora_command
+from silva.cli.curate_corpora import heads as heads_command
 from silva.cli.curate_rows import rows as rows_command
 from silva.errors import Exit, UsageError
 
@@ -114,3 +116,5 @@ def rules() -> int:
 app.command("rows")(rows_command)
 app.command("checkers")(checkers_command)
 app.command("calibrate")(calibrate_command)
+app.command("corpora")(corpora_command)
+app.command("heads")(heads_command)

@@ -47,6 +47,7 @@ RISKS: dict[str, RiskKind] = {
         RiskKind(
             name="state_change", title="State changed", weight=0, summary="an action deleted or changed something"
         ),
+        RiskKind(name="held_out", title="Held-out task", weight=0, summary="a near copy of a task kept for tests"),
         RiskKind(name="permission", title="Permission used", weight=0, summary="an action sent, paid or gave rights"),
     )
 }

@@ -205,6 +205,16 @@ class Network:
         """The logits of what `read` gave at some places: [places, width] to [places, vocabulary]."""
         return self._logits(hidden)
 
+    @torch.inference_mode()
+    def hidden(self, ids: Sequence[int]) -> Tensor:
+        """What the last layer says at each id of one text, normed, [tokens, width]: by `unembedding` it is logits."""
+        return self._normed(self.read([ids])[0], self._norm)
+
+    @property
+    def unembedding(self) -> Tensor:
+        """What turns the last layer's normed words into logits, [vocabulary, width]."""
+        return self._unembedding
+
     def _run(self, ids: Tensor, positions: Tensor, attend: Attend, deltas: Deltas) -> Tensor:
         shape = (*ids.shape, -1, self._size)
         cosine, sine = self._cosine[positions][:, :, None], self._sine[positions][:, :, None]
