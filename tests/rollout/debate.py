@@ -69,6 +69,22 @@ class Strays(Debate):
         return Observation(messages=(user("Well?"),), role="nobody")
 
 
+class Drifts(Debate):
+    """One that tells a side at its second turn what nobody said."""
+
+    async def step(self, action: Message) -> Observation:
+        observation = await super().step(action)
+        return Observation(messages=(user("So?"),), role="contra") if len(self._said) == 3 else observation
+
+
+class Silences(Debate):
+    """One in which the chair comes at once."""
+
+    async def step(self, action: Message) -> Observation:
+        observation = await super().step(action)
+        return Observation(messages=(user("Enough."),), role="jury") if len(self._said) == 2 else observation
+
+
 def seven(request: dict) -> object:
     """A side that says 7, whichever turn it is."""
     return "7"

@@ -173,13 +173,48 @@ async def test_a_budget_of_tokens_is_for_all_roles_of_an_episode_together(tmp_pa
     assert max(used) < 60 <= sum(used)
 
 
-async def test_one_walk_of_several_agents_is_neither_replayed_nor_branched_alone(
+async def test_an_episode_of_several_agents_is_taken_again_in_all_of_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await play(tmp_path)
     (ended,), _ = read(tmp_path)
     monkeypatch.setenv("SILVA_LAKE", str(tmp_path))
-    for command in (["replay", ended.id], ["branch", str(ended.leaf_id), "--policy", "expert"]):
+    for command, code, said in (
+        (["replay", ended.id], 0, "same: 5 turns"),
+        (["replay", ended.id, "--env", "debate:Drifts"], 1, "diverged at turn 3, message 3: message differs"),
+        (["replay", ended.id, "--env", "debate:Silences"], 1, "diverged at turn 2, message 0: role differs"),
+        (["branch", str(ended.leaf_id), "--policy", "expert"], 2, "several agents acted in it"),
+    ):
         with pytest.raises(SystemExit) as ending:
             await asyncio.to_thread(main, ["trees", *command])
-        assert ending.value.code == 2 and "several agents acted in it" in capsys.readouterr().err
+        told = capsys.readouterr()
+        assert ending.value.code == code and said in told.out + told.err, (command, told)
+
+
+@pytest.mark.parametrize("form", ["messages", "atif"])
+async def test_every_role_of_an_episode_goes_into_a_file_and_comes_back(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await play(tmp_path / "lake")
+    (ended,), tree = read(tmp_path / "lake")
+
+    async def silva(*words: str) -> str:
+        with pytest.raises(SystemExit) as ending:
+            await asyncio.to_thread(main, ["trees", *words])
+        told = capsys.readouterr()
+        assert ending.value.code == 0, told.err
+        return told.err
+
+    file, given = tmp_path / f"out.{form}", ["--format", form, "--lake", str(tmp_path / "lake")]
+    await silva("export", *given, "-o", str(file), "--where", "turns > 0")
+    await silva("import", str(file), "--format", form, "--lake", str(tmp_path / "back"))
+    with Lake.open(tmp_path / "back", mode="read") as opened:
+        (back,) = opened.trajectories()
+        for role in roles_of(ended):
+            walk = [node.message for node in opened.walk(in_role(back, role))]
+            assert walk == [node.message for node in spoken(tree, ended, role)], role
+    one = tmp_path / f"contra.{form}"
+    assert "1 trajectories, 5 nodes" in await silva("export", *given, "-o", str(one), "--role", "contra")
+    with pytest.raises(SystemExit):
+        await asyncio.to_thread(main, ["trees", "export", *given, "-o", str(tmp_path / "x"), "--role", "nobody"])
+    assert "--role nobody: these trajectories have the roles chair, contra, pro" in capsys.readouterr().err

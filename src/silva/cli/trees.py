@@ -126,6 +126,7 @@ def export(
     task: TaskId = None,
     status: State = None,
     where: Where = None,
+    role: Annotated[str | None, typer.Option(help="As this role walked it, where several agents acted.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -144,10 +145,12 @@ def export(
             raise UsageError(f"lake {opened.location}: has no run {run}; see `silva trees list`")
         chosen = _chosen(opened, run, env, task, status, where)
         chosen.sort(key=lambda each: (each.run_id, each.task_id, each.index, each.attempt))
-        whole = [run] if run is not None and not any((env, task, status, where)) else []
+        if role is not None:
+            chosen = _in_role(chosen, role)
+        whole = [run] if run is not None and not any((env, task, status, where, role)) else []
         if not chosen and not whole:
             raise UsageError("no trajectory meets the conditions; nothing was written")
-        done = export(opened, name, lambda: bundles(opened, chosen, whole), target, force)
+        done = export(opened, name, lambda: bundles(opened, chosen, whole, alone=role is not None), target, force)
     if as_json and target is not None:
         _print_json(msgspec.to_builtins(done))
         return
@@ -158,6 +161,17 @@ def export(
     typer.echo(f"{done.trajectories} trajectories, {done.nodes} nodes{images} as {name}{dropped}", err=True)
     if done.missing and target is not None:
         typer.echo(f"{done.missing} images are not in the lake and were left out", err=True)
+
+
+def _in_role(chosen: list[Any], role: str) -> list[Any]:
+    from silva.errors import UsageError
+    from silva.tree.role import in_roles, roles_of
+
+    there = sorted({name for each in chosen for name in roles_of(each)})
+    if role not in there:
+        known = f"have the roles {', '.join(there)}" if there else "have one agent"
+        raise UsageError(f"--role {role}: these trajectories {known}")
+    return in_roles(chosen, role)
 
 
 @app.command("import")

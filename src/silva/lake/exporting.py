@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from silva.errors import StoreError, UsageError
-from silva.tree import ImagePart, Node, Role, Run, Supervision, Task, Trajectory
+from silva.tree import ImagePart, Node, Role, Run, Supervision, Task, Trajectory, in_role, roles_of
 from silva.tree.formats import FORMATS, WRITABLE, Bundle, FormatError, find, reference, write
 
 _SPOOLED = 64 << 20
@@ -34,13 +34,14 @@ class Exported(msgspec.Struct, frozen=True):
     dropped: tuple[str, ...] = ()
 
 
-def bundles(lake: Any, chosen: Sequence[Trajectory], whole: Sequence[str]) -> Iterator[Bundle]:
+def bundles(lake: Any, chosen: Sequence[Trajectory], whole: Sequence[str], *, alone: bool = False) -> Iterator[Bundle]:
     """One bundle for each tree of the chosen trajectories, its run told in full by the first.
 
     Args:
         lake: an open lake.
         chosen: the trajectories.
         whole: runs whose trees go out whole: branches that no trajectory ends on, too.
+        alone: leave out the walks of the other agents of an episode.
     """
     trees: dict[tuple[str, str], list[Trajectory]] = {}
     for trajectory in chosen:
@@ -61,7 +62,7 @@ def bundles(lake: Any, chosen: Sequence[Trajectory], whole: Sequence[str]) -> It
         if run_id in whole:
             nodes = sorted(lake.nodes(tree_id=tree_id), key=lambda node: (node.depth, node.slot, node.id))
         else:
-            nodes = list({node.id: node for each in trajectories for node in _walk(lake, each)}.values())
+            nodes = list({node.id: node for each in trajectories for node in _walk(lake, each, alone)}.values())
         used = {trajectory.task_id for trajectory in trajectories}
         yield Bundle(
             run=Run(id=run_id) if run_id in told else lake.run(run_id) or Run(id=run_id),
@@ -73,10 +74,12 @@ def bundles(lake: Any, chosen: Sequence[Trajectory], whole: Sequence[str]) -> It
         told.add(run_id)
 
 
-def _walk(lake: Any, trajectory: Trajectory) -> tuple[Node, ...]:
-    """The trajectory's turns; none of a torn one, which the format then refuses by name."""
+def _walk(lake: Any, trajectory: Trajectory, alone: bool) -> tuple[Node, ...]:
+    """The trajectory's turns, and those of every other agent of its episode; none of a torn one, which the format then
+    refuses by name."""
+    others = [] if alone else [in_role(trajectory, role) for role in roles_of(trajectory)]
     try:
-        return lake.walk(trajectory)
+        return tuple(node for each in (trajectory, *others) if each.leaf_id for node in lake.walk(each))
     except StoreError:
         return ()
 

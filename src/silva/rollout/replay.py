@@ -11,7 +11,7 @@ before an answer (`silva.envs.notice`) is none of the answer.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Protocol
 
 from silva.envs.notice import untold
@@ -45,7 +45,7 @@ class Divergence(Record, frozen=True, kw_only=True):
     """The first difference. `turn` counts actions taken (0: the reset), `depth` is the place in the walk.
 
     `what` is one of: message, missing (the environment said less), extra (it said more), tools, reward, ended (it was
-    done while the walk goes on). `stored` and `seen` are the two texts.
+    done while the walk goes on), role (it speaks to another agent). `stored` and `seen` are the two texts.
     """
 
     what: str
@@ -89,6 +89,55 @@ async def replay(env: Playable, task: Task, seed: int, walk: Sequence[Node]) -> 
     first = await env.reset(task, seed)
     await plant_again(env, opening)
     return await _taken_again(env, env.step, turns, 0, [first], _compare(opening, first, 0, cut=not turns))
+
+
+async def replay_roles(env: Playable, task: Task, seed: int, walks: Mapping[str, Sequence[Node]]) -> Replayed:
+    """The same for an episode of several agents: the environment says whose turn is next, and that role's next action
+    is taken again.
+
+    Args:
+        env: a live environment that is nobody else's.
+        task: the task of the walks.
+        seed: the seed of the trajectory.
+        walks: each role's, root first; the first is the one whom an observation without a role is said to.
+
+    Raises:
+        EnvError: the environment or its host failed.
+    """
+    heard: dict[str, list[list[Node]]] = {}
+    acts: dict[str, list[Node]] = {}
+    for role, walk in walks.items():
+        opening, turns = _turns(walk)
+        heard[role] = [opening, *(answer for _, answer in turns)]
+        acts[role] = [action for action, _ in turns]
+    first, taken, seen = next(iter(walks)), 0, list[Observation]()
+    observation = await env.reset(task, seed)
+    while True:
+        role = observation.role or first
+        seen.append(observation)
+        left = [node for each in acts.values() for node in each]
+        if not heard.get(role):
+            stored = f"(no more is said to {role})" if role in walks else f"(nothing is said to {role})"
+            found = Divergence(what="role", turn=taken, depth=0, stored=stored, seen=_said(observation))
+            return Replayed(observations=tuple(seen), turns=taken, divergence=found)
+        stored_nodes = heard[role].pop(0)
+        await plant_again(env, stored_nodes)
+        found = _compare(stored_nodes, observation, taken, cut=not acts[role])
+        over = observation.done or observation.truncated
+        if found is None and over and left:
+            text = left[0].message.text or _calls(left[0].message)
+            seen_text = "(the episode is over)"
+            found = Divergence(
+                what="ended", turn=taken, depth=left[0].depth, stored=text, seen=seen_text, node_id=left[0].id
+            )
+        if found is not None or over or not acts[role]:
+            return Replayed(observations=tuple(seen), turns=taken, divergence=found)
+        observation = await env.step(acts[role].pop(0).message)
+        taken += 1
+
+
+def _said(observation: Observation) -> str:
+    return "\n".join(map(shown, observation.messages))
 
 
 async def retake(env: Retakable, walk: Sequence[Node], start: int) -> Replayed:

@@ -14,8 +14,9 @@ from silva.lake import Lake
 from silva.rollout.added_tools import AddedPool
 from silva.rollout.config import PROGRAM
 from silva.rollout.program_replay import ReplayedProgram, replay_program
-from silva.rollout.replay import Replayed, replay
-from silva.tree import Node, Trajectory, roles_of
+from silva.rollout.replay import Replayed, replay, replay_roles
+from silva.tree import Node, Trajectory, in_role, roles_of
+from silva.tree.role import ROLE
 
 
 async def replay_stored(
@@ -30,15 +31,10 @@ async def replay_stored(
         seconds: how long one call of the environment may take (a program: ten times that in all).
 
     Raises:
-        UsageError: several agents acted in it, its task is not there, or its environment is not known.
+        UsageError: its task is not there, or its environment is not known.
         EnvError: the environment or its host failed.
         MissingError: its environment or program is not installed.
     """
-    if roles_of(trajectory):
-        raise UsageError(
-            f"trajectory {trajectory.id[:12]}: several agents acted in it; one walk alone cannot be taken again. "
-            "Resume or run it anew with the same seed instead"
-        )
     walk, run, task = lake.walk(trajectory), lake.run(trajectory.run_id), lake.task(trajectory)
     if task is None:
         raise UsageError(f"trajectory {trajectory.id[:12]}: the lake does not hold its task {trajectory.task_id}")
@@ -57,7 +53,16 @@ async def replay_stored(
     entry = registry.entry(name)
     pool = AddedPool(entry, added, **one(name)) if added else HostPool(entry, **one(name))
     async with pool, pool.lease() as instance:
+        if roles_of(trajectory):
+            return await replay_roles(instance, task, trajectory.seed, _walks(lake, trajectory))
         return await replay(instance, task, trajectory.seed, walk)
+
+
+def _walks(lake: Lake, trajectory: Trajectory) -> dict[str, tuple[Node, ...]]:
+    """The walk of every role that acted, the one that the episode is about before the others."""
+    about = str(trajectory.attributes.get(ROLE))
+    names = [about, *(name for name in roles_of(trajectory) if name != about)]
+    return {name: lake.walk(in_role(trajectory, name)) for name in names}
 
 
 def _other_walks(lake: Lake, trajectory: Trajectory) -> list[tuple[Node, ...]]:

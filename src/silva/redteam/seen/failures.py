@@ -14,7 +14,7 @@ from silva.redteam.rates import named
 from silva.redteam.seen.points import model_of
 from silva.redteam.verdict import said, told
 from silva.rollout.guided_nodes import takes_turn
-from silva.tree import Node, Record, Trajectory, roles_of
+from silva.tree import Node, Record, Trajectory
 
 
 class Failure(Record, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ def _failure(trajectory: Trajectory, plan: str) -> Failure:
         acted=said.get("acted"),
         done=trajectory.outcome.success,
         standards=tuple(map(str, said.get("standards", ()))),
-        replay="" if roles_of(trajectory) else again,
+        replay=again,
     )
 
 
