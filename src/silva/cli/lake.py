@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from silva.cli import lake_sealed
 from silva.cli.as_json import print_json
 from silva.cli.lake_ingest import ingest
 
@@ -153,6 +154,10 @@ def optimize(lake: Location = None) -> None:
 
 
 app.command()(ingest)
+app.command("seal")(lake_sealed.seal)
+app.command("approve-sealed")(lake_sealed.approve)
+app.command("run-sealed")(lake_sealed.run)
+app.command("verify-sealed")(lake_sealed.verify)
 
 
 @app.command()
