@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from silva.elf.intent.words import Concept, phrase_concepts, stem
@@ -22,12 +22,22 @@ _WIDE = 90
 """Characters within which the words of one phrase stand."""
 
 
+_SHARED = frozenset(("remove", "redact", "check", "detect", "search", "audit", "mask", "clean", "select", "keep"))
+"""Verbs that may have several objects."""
+
+
+_WEAK = "trajectory row run list search report dataset file write text turn keep check per use environment"
+_GENERIC = frozenset(_WEAK.split())
+"""Concepts that say little of what is wanted: a phrase of these alone gives way to any other."""
+
+
 class Asked(NamedTuple):
-    """A tool that is asked for, by which concepts, from which place on."""
+    """A tool that is asked for, by which concepts, from which place on; `weight` says how much they tell."""
 
     tool: str
     by: tuple[Concept, ...]
     start: int
+    weight: float
 
 
 class Vocabulary:
@@ -64,11 +74,15 @@ class Vocabulary:
         that begins with `!` is a capability that is missing."""
         free = list(said)
         found: list[Asked] = []
-        for phrase, name in sorted(self._phrases, key=lambda each: -len(each[0])):
-            while (taken := _standing(phrase, free)) is not None:
-                found.append(Asked(name, taken, taken[0].start))
+        for weight in sorted({_weight(phrase) for phrase, _ in self._phrases}, reverse=True):
+            while standing := [
+                (taken[-1].stop - taken[0].start, taken[0].start, place, taken, name)
+                for place, (phrase, name) in enumerate(self._phrases)
+                if _weight(phrase) == weight and (taken := _standing(phrase, said, free)) is not None
+            ]:
+                _, start, _, taken, name = min(standing)
+                found.append(Asked(name, taken, start, weight))
                 free = [each for each in free if each not in taken]
-                # Words beside it that ask for the same are its words.
         return sorted(found, key=lambda each: each.start), free
 
     def near(self, text: str, count: int = 3) -> list[tuple[float, str]]:
@@ -86,26 +100,33 @@ class Vocabulary:
         return sorted(scored, key=lambda each: (-each[0], each[1]))[:count]
 
 
-def _standing(phrase: frozenset[str], free: Sequence[Concept]) -> tuple[Concept, ...] | None:
-    """The first concepts that say a phrase, near each other."""
-    for place, first in enumerate(free):
+def _standing(phrase: frozenset[str], said: Sequence[Concept], free: Sequence[Concept]) -> tuple[Concept, ...] | None:
+    """The concepts that say a phrase, near each other; one of them at least has asked for nothing yet and is no verb
+    that may stand for several things ("drop duplicates and secrets")."""
+    best: tuple[Concept, ...] | None = None
+    shared = len(phrase) > 1 and any(name not in _SHARED for name in phrase)
+    pool = [each for each in said if each in free or (shared and each.name in _SHARED)]
+    for place, first in enumerate(pool):
         if first.name not in phrase:
             continue
         taken = {first.name: first}
-        for other in free[place + 1 :]:
+        for other in pool[place + 1 :]:
             if other.start - first.start > _WIDE:
                 break
             if other.name in phrase and other.name not in taken:
                 taken[other.name] = other
-        if len(taken) == len(phrase):
-            return tuple(sorted(taken.values(), key=lambda each: each.start))
-    return None
+        if len(taken) == len(phrase) and any(
+            each in free and (each.name not in _SHARED or not shared) for each in taken.values()
+        ):
+            found = tuple(sorted(taken.values(), key=lambda each: each.start))
+            if best is None or found[-1].stop - found[0].start < best[-1].stop - best[0].start:
+                best = found
+    return best
+
+
+def _weight(phrase: frozenset[str]) -> float:
+    return round(sum(0.3 if name in _GENERIC else 1.0 for name in phrase), 1)
 
 
 def _terms(text: str) -> list[str]:
     return [stem(word) for word in re.findall(r"[a-z]+", text.lower()) if len(word) > 2]
-
-
-def names(found: Iterable[Asked]) -> list[str]:
-    """The names of tools, each once, in order."""
-    return list(dict.fromkeys(each.tool for each in found))

@@ -59,6 +59,10 @@ class Chain:
         """Whether a step gives an artefact of that type."""
         return kind in self._latest
 
+    def uses(self, tool: str) -> bool:
+        """Whether a step calls that tool."""
+        return any(step.tool == tool for step in self.steps)
+
     @property
     def kind(self) -> str:
         """What the last step gives."""
@@ -87,7 +91,7 @@ class Chain:
         step = Step(id=self._id(tool), tool=tool, inputs=inputs, settings=filled, version=card.version)
         self.steps.append(step)
         self._latest[card.output] = step.id
-        if tool == "read-rows" and self._filling.frame.rows and self._is_lasting():
+        if tool == "read-rows" and self._filling.frame.rows and not self.uses("filter-rows"):
             self.add("filter-rows", where=" and ".join(self._filling.frame.rows))
         return self.steps[-1]
 
@@ -97,9 +101,6 @@ class Chain:
             if step.tool == tool:
                 changed = {name: value for name, value in {**step.settings, **settings}.items() if value is not None}
                 self.steps[place] = msgspec.structs.replace(step, settings=changed)
-
-    def _is_lasting(self) -> bool:
-        return not any(step.tool == "filter-rows" for step in self.steps)
 
     def _other(self, kind: str) -> str:
         """A second source of the same type, of the second file or run that is named."""

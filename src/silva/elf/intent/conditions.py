@@ -57,28 +57,20 @@ def sign_of(text: str) -> str:
 def of_outcome(words: Words, notes: list[str]) -> list[str]:
     """Conditions on how trajectories ended."""
     found: list[str] = []
-    if words.take(rf"\b(?:unsuccessful|unsolved|not successful|did not succeed|didn'?t succeed)\b(?=(?:\s+{_NOUN})?)"):
+    why = re.search(r"\b(why|causes?|reasons?|explain|went wrong|what broke)\b", words.said, re.IGNORECASE)
+    if words.take(r"\b(?:unsuccessful|unsolved|not successful|(?:that |which )?did(?: not|n'?t) (?:succeed|work))\b"):
         found.append("success = false")
-    if words.take(
-        r"\b(?:crashed|errored|broken)\s+(?=" + _NOUN + r")|\b(?:that|which|who) (?:have )?(?:crashed|errored|broke)\b"
-    ):
+    if not why and words.take(r"\b(?:that |which |who )?(?:have |had )?(?:crashed|errored|broken|broke)\b"):
         found.append("status = 'failed'")
-    failed = words.take(
-        rf"\b(?:failed|failing|failures? among|that (?:have )?fail(?:ed|s)?|which (?:have )?fail(?:ed|s)?|"
-        rf"where .{{0,30}}?failed)\b"
-        rf"(?=\s*(?:\w+\s+){{0,3}}?{_NOUN}|\s*(?:$|,|;|\.|and|then|in|of|from|last|to|as|with|since|on|at)\b|\s*$)"
-        rf"(?!\s+(?:because|why|reason))"
-    )
-    if failed and not re.search(r"\b(why|causes?|reasons?|explain)\b", words.said, re.IGNORECASE):
+    failed = r"\b(?:only )?(?:the )?(?:that |which |who )?(?:have |had )?(?:failed|failing|fail)\b(?: only)?"
+    if not why and words.take(failed):
         found.append("(status = 'failed' or success = false)")
         notes.append("failed: those that broke, and those that ended without success")
-    elif failed:
-        words.left = words.left[: failed.start()] + failed.group() + words.left[failed.end() :]
     if words.take(
-        rf"\b(?:successful|solved|succeeded|passing|winning|won)\b(?=\s+(?:\w+\s+){{0,2}}?{_NOUN})"
-        r"|\b(?:that|which) (?:have )?(?:succeed(?:ed)?|passed|solved (?:it|them|their task|the task)|won|"
-        r"were successful|are successful)\b"
-        r"|\bsuccess(?:es)? only\b|\bonly (?:the )?success(?:es)?\b|\bthat were solved\b"
+        r"\b(?:only )?(?:the )?(?:that |which |who )?(?:have |had |were |are )?(?:successful|solved|"
+        r"succeed(?:ed)?|passing|"
+        r"passed|winning|won)\b(?: (?:it|them|the task|their tasks?))?(?: only)?|\bsuccess(?:es)? only\b|"
+        r"\bonly (?:the )?success(?:es)?\b"
     ):
         found.append("success = true")
     if words.take(rf"\b(?:truncated|cut off)\b(?=\s+{_NOUN})|\b(?:that|which) were (?:truncated|cut off)\b"):
@@ -116,7 +108,8 @@ def of_columns(words: Words) -> list[str]:
     for match in words.all(rf"\b(?:that )?(?:scor(?:ed|ing|es?)|with a score)\s+({_ANY})\s*({NUMBER})"):
         found.append(f"score {sign_of(match[1])} {_plain(match[2])}")
     for match in words.all(
-        r"\b(model|policy|agent)\s+(?:is |= ?|named |called )?['\"]?([\w./:\-]*[\d./:\-][\w./:\-]*)['\"]?"
+        r"\b(?:by |with |of |using )?(model|policy|agent)\s+(?:is |= ?|named |called "
+        r")?['\"]?([\w./:\-]*[\d./:\-][\w./:\-]*)['\"]?"
     ):
         column = {"policy": "policy_version"}.get(match[1].lower(), match[1].lower())
         found.append(f"{column} = '{match[2]}'")

@@ -42,6 +42,7 @@ class Frame:
     seed: int | None = None
     risks: list[str] = field(default_factory=list)
     scorers: list[str] = field(default_factory=list)
+    into: str = ""
     codes: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 

@@ -113,6 +113,7 @@ def framed(intent: str, known: Known, now: float) -> Frame:
     frame = Frame(said=intent)
     words = Words(re.sub(r"[?!.]+\s*$", "", intent))
     _sql(words, frame)
+    _import(words, frame)
     _output(words, frame)
     _files(words, frame)
     _budgets(words, frame)
@@ -154,26 +155,32 @@ def _sql(words: Words, frame: Frame) -> None:
         words.left = words.left[: match.start()] + match.group() + words.left[match.end() :]
 
 
+_SAVES = r"(?:save|write|store|export|dump|put|output)"
+_CALLED = rf"(?:a |the )?(?:(?:new )?file\s+)?(?:called |named )?[\"'`]?({_PATH})[\"'`]?"
+
+
 def _output(words: Words, frame: Frame) -> None:
+    """The file that is to be written: behind `to`, `into`, `as`; behind `in` only where something is saved in it."""
     match = words.take(
-        rf"\b(?:(?:and )?(?:save|write|store|export|dump|put|output)\s+(?:it|them|this|that|the (?:result|"
-        rf"results|rest|rows))\s+)?(?:to|into|in|as|under|at)\s+(?:a |the )?(?:(?:new )?file\s+)?(?:called "
-        rf"|named )?[\"'`]?({_PATH})[\"'`]?"
-        if re.search(
-            rf"\b(?:save|write|store|export|dump|put|output|convert|turn|page|report|split|"
-            rf"send)\b.*?\b(?:to|into|in|as|under|at)\s+(?:a |the )?(?:(?:new )?file\s+)?(?:called |named "
-            rf")?[\"'`]?(?:{_PATH})",
-            words.left,
-            re.IGNORECASE,
-        )
-        else rf"(?:->|>|=>|➜)\s*({_PATH})"
+        rf"\b(?:(?:and )?{_SAVES}\s+(?:(?:it|them|this|that|all|the \w+)\s+)?)(?:to|into|in|as|under|at)\s+{_CALLED}"
     )
+    said = bool(match)
+    match = match or words.take(rf"(?<!compared )(?<!similar )(?<!compare )\b(?:to|into|as)\s+{_CALLED}")
+    match = match or words.take(rf"(?:->|=>|➜)\s*({_PATH})")
     if match:
         frame.output = match[1]
         ending = Path(match[1]).suffix.lstrip(".").lower()
         frame.form = {"md": "markdown"}.get(ending, ending if ending in ("jsonl", "json", "csv", "parquet") else "")
-        if re.match(r"(?:and )?(?:save|write|store|export|dump|put|output)", match.group(), re.IGNORECASE):
+        if said:
             words.left = words.left[: match.start()] + "write" + words.left[match.start() + 5 :]
+
+
+def _import(words: Words, frame: Frame) -> None:
+    if re.search(r"\b(import|ingest|load|bring|take|read)", words.said, re.IGNORECASE):
+        match = words.take(
+            r"\b(?:as|into|in) (?:a |the )?(?:new )?run (?:called |named )?[\"'`]?([A-Za-z][\w.\-]*)[\"'`]?"
+        )
+        frame.into = match[1] if match else ""
 
 
 def _files(words: Words, frame: Frame) -> None:
@@ -223,7 +230,7 @@ def _codes(words: Words, frame: Frame) -> None:
 def _factors(words: Words, frame: Frame) -> None:
     match = words.take(
         rf"\b(?:by (?:a )?factor(?: of)? ({NUMBER})|({NUMBER})\s*(?:x|×|times)(?!\w)(?: as (?:often|much|"
-        rf"many|heavily))?|(twice|double|triple)\b(?: as (?:often|much|many|heavily))?)"
+        rf"many|heavily))?|(twice as|double|triple)\b(?: as)?(?: (?:often|much|many|heavily))?)"
     )
     if match:
         frame.factor = number(next(filter(None, match.groups())))
@@ -270,6 +277,13 @@ def _part(name: str) -> str:
 
 
 def _counts(words: Words, frame: Frame) -> None:
+    extreme = re.search(
+        rf"\b({NUMBER})\s+(?=(?:longest|shortest|largest|biggest|smallest)\b)", words.left, re.IGNORECASE
+    )
+    if extreme:
+        words.blank(*extreme.span())
+        frame.count = whole(extreme[1])
+        return
     best = words.take(
         rf"\b(?:the |only |just |me the )*(?:(?:best|top|highest[- ]\w+|most \w+|finest)[- ]({NUMBER})|"
         rf"({NUMBER})\s+(?:best|highest[- ]\w+|most (?:valuable|useful|informative|diverse)|finest|"
@@ -285,8 +299,9 @@ def _counts(words: Words, frame: Frame) -> None:
     drawn = drawn or words.take(
         rf"\b({NUMBER})\s+(?:random(?:ly)?(?: (?:chosen|drawn|selected|picked))?)(?:\s+{_UNITS})?"
     )
-    drawn = drawn or words.take(rf"\b({NUMBER})(?:\s+(?:of )?(?:the )?{_UNITS})?\s+(?:at random|randomly)\b")
+    drawn = drawn or words.take(rf"\b({NUMBER})\s+(?:{_UNITS})?(?=\s*(?:\w+\s+){{0,6}}?(?:at random|randomly)\b)")
     if drawn:
+        words.all(r"\b(?:at random|randomly)\b")
         frame.count, frame.drawn = whole(drawn[1]), True
         return
     most = (
@@ -298,7 +313,8 @@ def _counts(words: Words, frame: Frame) -> None:
         rf"minutes|hours|days|weeks|tokens|dollars))(?:\s+(?:\w+\s+)?{_UNITS})?"
     )
     match = match or words.take(
-        rf"\b({NUMBER})\s+(?:rows|records|samples|examples|trajectories|items|entries|lines|conversations|"
+        rf"\b({NUMBER})\s+(?:(?!of\b|and\b|to\b|or\b)[a-z\-]+\s+){{0,4}}?(?:rows|records|samples|examples|"
+        rf"trajectories|items|entries|lines|conversations|"
         rf"attempts|hits|results|episodes)\b(?!\s+(?:or|and) more)(?:\s+(?:at most|max|maximum|only|or "
         rf"fewer|or less))?"
     )
@@ -317,6 +333,9 @@ def _forms(words: Words, frame: Frame) -> None:
         pattern = re.escape(name).replace(r"\-", r"[\s\-_]?")
         if words.take(rf"\b(?:as|to|into|in|for)?\s*(?:an? |the )?{pattern}\b(?: format| files?| samples?)?"):
             frame.sample_form = name
+    kind = re.search(r"\b(sft|grpo|dpo)\b", words.said, re.IGNORECASE)
+    if kind and not frame.sample_form and words.take(r"\b(?:for|in|as|with)?\s*(?:the )?trl\b"):
+        frame.sample_form = f"trl-{kind[1].lower()}"
     for said, name in sorted(_FORMS.items(), key=lambda each: -len(each[0])):
         match = words.take(
             rf"\b(?:as|to|into|in|to an?)\s+(?:an? |the )?{said}\b(?: format| files?| table)?|\b{said}\s+(?"

@@ -8,7 +8,7 @@ from pathlib import Path
 from silva.elf.intent.frame import Frame
 from silva.elf.intent.known import Known
 from silva.elf.intent.reading import Words
-from silva.elf.intent.words import STOP, concept, near
+from silva.elf.intent.words import PHRASES, STOP, concept, near
 
 
 def of_names(words: Words, frame: Frame, known: Known) -> None:
@@ -61,7 +61,7 @@ def of_shape(words: Words, frame: Frame) -> None:
         r"was\b|is\b|are\b|as\b|to\b|on\b|for\b|has\b|have\b|the\b|did\b|went\b|do\b|there\b|last\b|"
         r"since\b|where\b|whose\b|which\b|table\b|who\b|or\b)[A-Za-z][\w.\-]*)[\"'`]?"
     ):
-        if concept(match[1].lower()) is None:
+        if concept(match[1].lower()) is None and match[1].lower() not in STOP:
             frame.runs.append(match[1])
             more = words.take(
                 rf"(?<={re.escape(match[1])})\s+(?:and|with|against|to|vs\.?|versus)\s+(?:run "
@@ -95,11 +95,12 @@ def of_shape(words: Words, frame: Frame) -> None:
     ):
         for match in list(re.finditer(pattern, words.left, re.IGNORECASE)):
             word = match[1].lower()
-            if concept(word) is None and word not in STOP and word not in _ORDERS:
+            if concept(word) is None and word not in (STOP | _ORDERS | _PHRASED):
                 words.blank(*match.span(1))
                 into.append(match[1])
 
 
+_PHRASED = frozenset(word for phrase in PHRASES for word in phrase.split())
 _ORDERS = frozenset(
     [
         "export",

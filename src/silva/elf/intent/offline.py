@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from silva.elf.intent.asked import Asked, Vocabulary, names
+from silva.elf.intent.asked import Asked, Vocabulary
 from silva.elf.intent.chaining import WRITERS, Chain
 from silva.elf.intent.conditions import moment
 from silva.elf.intent.frame import Frame
 from silva.elf.intent.framing import framed
 from silva.elf.intent.known import Known
+from silva.elf.intent.meaning import meant
 from silva.elf.intent.settings import Filling
 from silva.elf.intent.words import Concept, concepts
 from silva.elf.missing import MISSING
@@ -22,9 +23,6 @@ MOST_CHARS = 4_000
 """Characters of an intent."""
 _NEAR = 3.0
 """BM25 score from which a card is named as near."""
-_GENERIC = frozenset(
-    ("write-rows", "read-rows", "choose-trajectories", "measure-trajectories", "take-rows", "filter-rows")
-)
 _SAID = """
 trajectory row run dataset sample environment file page turn text lake report success score safety per risk
 judge use quality train redteam secret fail why strategy check healthy valuable list best worst keep random
@@ -69,7 +67,9 @@ class OfflinePlanner:
         said = concepts(frame.left, self._vocabulary.words)
         asked, free = self._vocabulary.asked(said)
         self._refuse(words, asked, free, frame)
-        tools = self._meant(names(asked), frame, said)
+        tools = meant(asked, frame, said)
+        if not tools and self._lists(frame, said):
+            tools = ["list-trajectories"]
         filling = Filling(frame, known.runs)
         chain = Chain(self._cards, filling)
         for name in tools:
@@ -92,83 +92,40 @@ class OfflinePlanner:
                 missing = instead[each.tool]
                 raise UsageError(f"capability missing: {missing.name} ({each.by[0].word}): {missing.instead}")
         orders = [each for each in free if each.leads and not each.known and each.name not in _NOUNS]
+        if said := re.match(r"(?:please |can you |could you )?(roll ?outs?|play|re-?run)\b", words, re.IGNORECASE):
+            raise UsageError(f"capability missing: running agents ({said[1]}): silva rollout --env ENV")
         if orders:
             near = self._nearest(orders[0].word)
             raise UsageError(f"capability missing: no tool can {orders[0].word!r}{near}; see silva elf tools")
-        if not asked and not self._says_something(frame, free):
+        if not asked and frame.runs and any(each.name == "remove" for each in free):
+            raise UsageError(
+                "capability missing: deleting from a lake: it forgets nothing; read what is left by a condition"
+            )
+        strange = [each for each in free if not each.known and each.name not in _NOUNS]
+        if strange and {each.tool for each in asked} == {"write-rows"} and not (frame.output or frame.form):
+            raise UsageError(f"not understood: {strange[0].word!r} in {words[:120]!r}; say what to do with which data")
+        if not asked and not frame.files and not self._says_something(frame, free):
             raise UsageError(f"not understood: {words[:120]!r}{self._nearest(words)}; say what to do with which data")
 
     def _says_something(self, frame: Frame, free: list[Concept]) -> bool:
         """Whether a source and what is to come of it are said, with no verb that a tool has."""
         verbs = {each.name for each in free}
+        if frame.sql or frame.codes:
+            return True
+        wanted = frame.output or frame.form or frame.rows or frame.count or frame.sample_form or frame.tree_form
+        source = frame.condition or frame.runs or frame.files or frame.unknown or verbs & {"trajectory", "run", "row"}
         return bool(
-            frame.sql
-            or frame.codes
-            or frame.output
-            or frame.form
-            or (verbs & {"list", "write", "search", "select", "best", "keep"})
-        ) and bool(
-            frame.condition
-            or frame.runs
-            or frame.files
-            or frame.sql
-            or frame.codes
-            or frame.unknown
-            or verbs & {"trajectory", "run", "row"}
-        )
+            wanted or verbs & {"list", "write", "search", "select", "best", "keep", "row", "trajectory"}
+        ) and bool(source)
 
     def _nearest(self, words: str) -> str:
         found = [name for score, name in self._vocabulary.near(words) if score >= _NEAR]
         return f" (near: {', '.join(found)})" if found else ""
 
-    def _meant(self, tools: list[str], frame: Frame, said: list[Concept]) -> list[str]:
-        """The tools that are meant, by what is said of them together."""
-        spoken = {each.name for each in said}
-        text = frame.said.lower()
-        meant = list(tools)
-        if frame.sql:
-            return ["query-sql"]
-        if "list-runs" in meant and (frame.where or frame.envs or frame.runs):
-            meant[meant.index("list-runs")] = "list-trajectories"
-        if "compare-runs" in meant and len(frame.runs) < 2 and len(frame.files) >= 2:
-            meant[meant.index("compare-runs")] = "overlap"
-        if {"check-leaks", "overlap"} <= set(meant):
-            meant.remove("overlap")
-        if "check-leaks" in meant and len(frame.files) < 2 and not re.search(r"leak", text):
-            meant.remove("check-leaks")
-        if frame.sample_form and "write-samples" not in meant:
-            meant.append("write-samples")
-        if "write-samples" in meant:
-            meant = [each for each in meant if each not in ("write-rows", "export-trajectories")]
-        if frame.tree_form and not {"export-trajectories", "import-trajectories"} & set(meant):
-            meant = [each for each in meant if each != "write-rows"] + ["export-trajectories"]
-        if frame.form and "export-trajectories" in meant and not frame.tree_form:
-            meant[meant.index("export-trajectories")] = "write-rows"
-        if "export-trajectories" in meant and not frame.tree_form and frame.output and frame.form:
-            meant[meant.index("export-trajectories")] = "write-rows"
-        if frame.best and not {"select-rows", "sort-rows"} & set(meant):
-            meant.append("select-rows")
-        if frame.scorers and not {"score-rows"} & set(meant):
-            meant.insert(0, "score-rows")
-        if frame.drawn and "take-rows" not in meant:
-            meant.append("take-rows")
-        if frame.factor and "upsample-set" not in meant and re.search(r"as (?:often|much|many|heavily)", text):
-            meant.append("upsample-set")
-        meant = [
-            each
-            for each in meant
-            if not (each in _GENERIC and each != "write-rows" and len(meant) > 1) or each in self._wanted(frame)
-        ]
-        if not meant:
-            meant = ["list-trajectories"] if self._lists(spoken, frame) else []
-        return list(dict.fromkeys(meant))
-
-    def _wanted(self, frame: Frame) -> set[str]:
-        return {"take-rows"} if frame.drawn else set()
-
-    def _lists(self, spoken: set[str], frame: Frame) -> bool:
+    def _lists(self, frame: Frame, said: list[Concept]) -> bool:
         """Whether trajectories are to be looked at, and nothing to be written."""
-        return not (frame.output or frame.form or "write" in spoken or frame.files or frame.unknown)
+        writes = frame.output or frame.form or any(each.name == "write" for each in said)
+        return not (writes or frame.files or frame.unknown or frame.rows)
 
     def _put(self, chain: Chain, name: str, frame: Frame) -> None:
         if name not in self._cards:
@@ -178,7 +135,9 @@ class OfflinePlanner:
             return
         if name == "take-rows" and not frame.count:
             return
-        if name == "filter-rows" and not frame.rows:
+        if name == "filter-rows":  # a condition on rows is met where they are read
+            if frame.rows and not chain.has("rows"):
+                chain.add("read-rows")
             return
         if name == "select-rows" and "score-rows" in self._cards and not chain.has("scores"):
             chain.add("score-rows")
@@ -190,7 +149,7 @@ class OfflinePlanner:
     def _end(self, chain: Chain, frame: Frame, tools: list[str]) -> None:
         """The bound on rows, and the file that is asked for."""
         shaped = [step.tool for step in chain.steps]
-        writes = "write-rows" in tools or frame.output or frame.form or not chain.steps
+        writes = "write-rows" in tools or frame.output or frame.form
         if not chain.steps:
             chain.add("read-rows")
             shaped = [step.tool for step in chain.steps]

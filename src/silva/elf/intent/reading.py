@@ -10,7 +10,8 @@ _NUMBERS = {
     "eleven": 11, "twelve": 12, "a dozen": 12, "dozen": 12, "fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40,
     "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90, "a hundred": 100, "hundred": 100,
     "one hundred": 100, "two hundred": 200, "five hundred": 500, "a thousand": 1000, "one thousand": 1000,
-    "thousand": 1000, "two thousand": 2000, "ten thousand": 10_000, "half": 0.5, "twice": 2, "double": 2, "triple": 3,
+    "thousand": 1000, "two thousand": 2000, "ten thousand": 10_000, "half": 0.5, "twice": 2,
+    "twice as": 2, "double": 2, "triple": 3,
 }  # fmt: skip
 NUMBER = (
     r"(?:\d[\d,_]*(?:\.\d+)?\s?(?:k|m)?(?![\w.])|\d+(?:\.\d+)?|"

@@ -48,7 +48,9 @@ class Filling:
         found: Json = {}
         for name in card.settings:
             value = self._value(card, name)
-            if value not in (None, "", (), [], {}, 0, 0.0):
+            if value not in (None, "", (), [], {}, 0, 0.0) or (
+                value is False and card.settings[name].get("default") is True
+            ):
                 found[name] = value
         for name in card.required:
             if name not in found:
@@ -83,6 +85,8 @@ class Filling:
         return None
 
     def _run(self, card: Card) -> str:
+        if self.frame.into:
+            return self.frame.into
         if self.frame.runs:
             return self.frame.runs[0]
         if card.required and "run" in card.required and not self.frame.envs:
@@ -106,7 +110,7 @@ class Filling:
         return self._there[0] if len(self._there) == 1 else ""
 
     def _runs(self, card: Card) -> list[str]:
-        return list(self.frame.runs)
+        return list(self.frame.runs) or list(self.frame.unknown[:1])
 
     def _where(self, card: Card) -> str:
         if card.name == "filter-rows":
@@ -135,6 +139,9 @@ class Filling:
     def _text(self, card: Card) -> str:
         if self.frame.quoted:
             return self.frame.quoted[0]
+        held = re.search(r"ilike '%(.+)%'", " ".join(self.frame.rows))
+        if held:
+            return held[1].replace("''", "'")
         match = re.search(
             r"\b(?:for|mention(?:s|ing)?|contain(?:s|ing)?|find|words?|about|say(?:s|ing)?)\s+(?:the "
             r"(?:words?|phrase|text|term)s? )?([\w][\w \-]*?)(?:\s+(?:in|of|among|from|within)\b.*|"
@@ -246,9 +253,8 @@ class Filling:
 
     def _measure(self, card: Card) -> str:
         said = self.frame.said.lower()
-        if re.search(r"\bhow many\b|\bnumber of\b|\bcount\b|\btally\b", said) and not re.search(
-            r"how many (?:turns|tokens|steps)", said
-        ):
+        counts = re.search(r"\bhow many\b|\bnumber of\b|\bcount\b|\btally\b", said)
+        if counts and not re.search(r"how many (?:turns|tokens|steps)|\b(?:mean|average|avg)\b", said):
             return ""
         for name, pattern in _MEASURES:
             if re.search(rf"\b(?:{pattern})\b", said):

@@ -12,6 +12,18 @@ from typing import NamedTuple
 
 PHRASES = {
     "get rid of": "remove",
+    "kick out": "remove",
+    "appears twice": "duplicate",
+    "appear twice": "duplicate",
+    "more than once": "duplicate",
+    "occur twice": "duplicate",
+    "two times": "duplicate",
+    "what is in": "describe",
+    "what's in": "describe",
+    "what is inside": "describe",
+    "hand me": "",
+    "does the lake contain": "lake describe",
+    "does the lake hold": "lake describe",
     "throw away": "remove",
     "throw out": "remove",
     "take out": "remove",
@@ -98,7 +110,7 @@ SYNONYMS = {
     "dataset": "datasets sets set corpus",
     "remove": "removes removing removed drop drops dropping delete deleting deleted discard exclude excluding "
     "eliminate strip "
-    "without purge omit skip",
+    "without purge omit skip kick chuck ditch prune toss",
     "keep": "keeps keeping retain only",
     "duplicate": "duplicates duplicated duplication dedup dedupe deduped deduplicate deduplicated deduplication "
     "deduping "
@@ -122,8 +134,8 @@ SYNONYMS = {
     "list": "lists listing show shows display print see view enumerate look browse",
     "howmany": "count counts counting counted tally",
     "average": "averages mean avg averaged",
-    "score": "scores scoring scored grade grades grading rate rates rating ratings assess evaluate value values "
-    "valuation",
+    "score": "scores scoring scored grade grades grading rating ratings assess evaluate value values valuation",
+    "rate": "rates",
     "best": "top highest finest greatest",
     "worst": "lowest poorest weakest",
     "select": "selects selecting selected selection pick picks picking choose choosing chosen subset subselect "
@@ -141,8 +153,8 @@ SYNONYMS = {
     "split": "splits splitting divide divides partition partitions",
     "mix": "mixes mixing blend blends combine combining merge merging mixture",
     "upsample": "upsampling oversample oversampling overweight upweight boost boosting weigh",
-    "leak": "leaks leakage leaking contamination contaminated share shares",
-    "overlap": "overlaps overlapping common shared",
+    "leak": "leaks leakage leaking contamination share shares",
+    "overlap": "overlaps overlapping shared contamination contaminated",
     "mask": "masks masking masked",
     "pair": "pairs paired pairwise",
     "preference": "preferences dpo preferred",
@@ -202,7 +214,7 @@ entire full complete current existing available given following above below such
 very really quick quickly simple simply final finished end ended time it's don't dont cant can't onto upon
 within between among per-row via across there's let's but yet still too itself themselves result' based
 according respect regard regarding concerning terms type types 
-retrieve retrieves retrieving fetch fetches obtain pull load open return provide compute calculate perform
+generate generates hand stuff retrieve retrieves retrieving fetch fetches obtain pull load open return provide compute calculate perform
 produce create build prepare apply me's
 """
 STOP = frozenset(_STOP.split())

@@ -58,7 +58,7 @@ def query_sql(
         return Table(rows=tuple(lake.sql(query).to_pylist()))
 
 
-@tool(Permission.READ, asks=("search", "search text", "find text", "mention", "turn contain"))
+@tool(Permission.READ, asks=("search", "search lake", "search text", "find text", "mention", "turn contain"))
 def search_text(
     text: Annotated[str, Meta(min_length=1, description="words to find")], work: Work, count: Count = 20
 ) -> Table:
@@ -111,6 +111,9 @@ def list_trajectories(work: Work, where: Where = "", count: Count = 0) -> Table:
     Permission.READ,
     asks=(
         "count trajectory",
+        "success rate",
+        "how long trajectory",
+        "safety rate",
         "how many",
         "count",
         "average",
@@ -150,7 +153,17 @@ def failure_causes(work: Work, where: Where = "") -> Table:
         return Table(rows=tuple(lake.sql(text).to_pylist()))
 
 
-@tool(Permission.READ, asks=("lake stats", "what lake hold", "how big lake", "lake size", "what is in lake"))
+@tool(
+    Permission.READ,
+    asks=(
+        "lake stats",
+        "what lake hold",
+        "lake overview",
+        "how big lake",
+        "lake size",
+        "what is in lake",
+    ),
+)
 def lake_stats(work: Work) -> Figures:
     """What a lake holds and how much room it takes."""
     with reading(work) as lake:
@@ -165,7 +178,10 @@ def check_lake(work: Work) -> Table:
     return Table(rows=tuple(found), notes=() if found else ("the lake is healthy",))
 
 
-@tool(Permission.READ, asks=("list environment", "which environment", "show environment"))
+@tool(
+    Permission.READ,
+    asks=("list environment", "which environment", "what environment", "environment there", "environment lake"),
+)
 def list_environments(work: Work) -> Table:
     """The environments of which a lake holds trajectories, with how many and how they went."""
     text = (

@@ -76,6 +76,8 @@ def detect_attacks(plan: Plan, work: Work) -> Figures:
     Permission.READ,
     asks=(
         "dialogue safety",
+        "dialogue safety score",
+        "dialogue safety strategy",
         "jailbreak dialogue",
         "dialogue",
         "qa report",

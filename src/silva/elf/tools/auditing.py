@@ -38,6 +38,8 @@ _MISSING = "the room silva.curate.audit is not whole in this version"
         "audit jailbreak",
         "check jailbreak",
         "backdoor",
+        "jailbreak",
+        "injection",
         "check backdoor",
         "detect backdoor",
         "search backdoor",

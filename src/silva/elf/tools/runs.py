@@ -43,6 +43,8 @@ Run = Annotated[str, Meta(min_length=1, description="the run's name")]
         "how well",
         "report figure",
         "performance",
+        "report",
+        "howdid",
     ),
 )
 def summarise_run(run: Run, work: Work) -> Figures:

@@ -54,7 +54,7 @@ def mix_files(
     return Trajectories(dataset=mix_sets(sets, ratios or (1.0,) * len(sets), count or None, seed))
 
 
-@tool(asks=("upsample", "oversample", "count more often", "weigh more", "boost", "downsample"))
+@tool(asks=("upsample", "oversample", "count more often", "weight", "downsample"))
 def upsample_set(
     trajectories: Trajectories,
     factor: Annotated[float, Meta(gt=0, description="how many times as often what is picked counts")] = 2.0,

@@ -171,7 +171,7 @@ def describe_rows(rows: Rows) -> Figures:
 
 
 @tool(
-    asks=("same row two", "overlap", "common row", "contaminate", "contamination"),
+    asks=("row both", "both file", "in both", "same row two", "overlap", "common row", "contaminate", "contamination"),
     cost=Cost(seconds=0.5, row_seconds=0.0001),
     examples=(
         {"inputs": {"rows": [{"text": "a"}, {"text": "b"}], "against": [{"text": "b"}]}, "settings": {}, "count": 1},

@@ -14,7 +14,16 @@ _MISSING = "the room silva.curate.value is not whole in this version"
 
 
 @tool(
-    asks=("score", "score row", "value row", "score dataset", "quality score", "how valuable"),
+    asks=(
+        "score",
+        "score row",
+        "rate row",
+        "rate dataset",
+        "value row",
+        "score dataset",
+        "quality score",
+        "how valuable",
+    ),
     cost=Cost(seconds=5.0),
     missing=_MISSING,
 )

@@ -164,7 +164,7 @@ def write_parts(parts: Parts, work: Work, name: Annotated[str, Meta(description=
 @tool(
     Permission.READ,
     Permission.WRITE,
-    asks=("import", "import file", "bring lake", "load lake", "ingest file", "take in", "put lake"),
+    asks=("import", "import file", "bring lake", "load lake", "ingest file", "import lake"),
     cost=Cost(seconds=2.0),
 )
 def import_trajectories(
