@@ -10,12 +10,14 @@ import typer
 
 from silva.cli import elf_options as option
 from silva.cli.as_json import print_json
+from silva.cli.elf_pilot import pilot
 from silva.cli.elf_tool import app as tool_app
 
 app = typer.Typer(
     add_completion=False, no_args_is_help=True, help="Say what to do with data; see the plan, run it, read the report."
 )
 app.add_typer(tool_app, name="tool")
+app.command()(pilot)
 
 
 @app.command()

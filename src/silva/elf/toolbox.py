@@ -99,5 +99,6 @@ def packaged() -> list[Tool]:
 
 
 def of_module(module: ModuleType) -> list[Tool]:
-    """The tools that a module holds, in their order."""
-    return [each for each in vars(module).values() if isinstance(each, Tool)]
+    """The tools that a module makes, in their order."""
+    found = [each for each in vars(module).values() if isinstance(each, Tool)]
+    return [each for each in found if each.call.__module__ == module.__name__]

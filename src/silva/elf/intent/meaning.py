@@ -133,9 +133,9 @@ def _cleaning(tools: list[str], frame: Frame, text: str, spoken: frozenset[str])
         and "clean-rows" not in tools
         and "secret" in spoken
         and set(frame.risks) <= {"secret"}
+        and not re.search(r"\baudit|\bscan|\bcheck", text)
     ):
-        if not re.search(r"\baudit|\bscan|\bcheck", text):
-            _drop(tools, "audit-rows")
+        _drop(tools, "audit-rows")
     if "mask-turns" in tools and {"redact-secrets", "clean-rows"} & set(tools):
         _drop(tools, "mask-turns")
 

@@ -72,6 +72,7 @@ class Filling:
             "query": "which SELECT?",
             "where": "which condition?",
             "count": "how many rows?",
+            "licence": "under which licence (an SPDX name, such as CC-BY-4.0)?",
         }
         self.asks.append(f"{card.name}: {words.get(name, f'which {name}?')}{known}")
 
@@ -266,6 +267,12 @@ class Filling:
 
     def _scorer(self, card: Card) -> str:
         return self.frame.scorers[0] if self.frame.scorers else ""
+
+    def _licence(self, card: Card) -> str:
+        found = re.search(
+            r"\b(CC0-1\.0|CC0|CC-?BY(?:-[A-Z]{2})*-?\d\.\d|MIT|Apache-2\.0|BSD-\d-Clause|GPL-[\d.]+)\b", self.frame.said
+        )
+        return {"CC0": "CC0-1.0"}.get(found[1], found[1]) if found else ""
 
     def _source(self, card: Card) -> str:
         frame = self.frame

@@ -214,8 +214,9 @@ entire full complete current existing available given following above below such
 very really quick quickly simple simply final finished end ended time it's don't dont cant can't onto upon
 within between among per-row via across there's let's but yet still too itself themselves result' based
 according respect regard regarding concerning terms type types 
-generate generates hand stuff retrieve retrieves retrieving fetch fetches obtain pull load open return provide compute calculate perform
-produce create build prepare apply me's
+generate generates hand stuff
+retrieve retrieves retrieving fetch fetches obtain pull load open return provide compute calculate
+perform produce create build prepare apply me's
 """
 STOP = frozenset(_STOP.split())
 

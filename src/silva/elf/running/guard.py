@@ -20,7 +20,7 @@ from typing import Any
 from silva.elf.tool import Permission
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_NET = ("socket.connect", "socket.bind", "socket.sendto", "socket.getaddrinfo")
+_NET = ("socket.connect", "socket.sendto", "socket.getaddrinfo")
 
 
 class Refused(PermissionError):
