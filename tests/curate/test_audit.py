@@ -22,7 +22,7 @@ from silva.curate.audit.finding import Finding, NotChecked
 from silva.curate.audit.labelled import LabelledFile
 from silva.curate.audit.scoring import rogan_gladen
 from silva.curate.audit.thresholds import thresholds
-from silva.curate.rows import Kind, Row
+from silva.curate.rows import Kind, Row, read
 from silva.errors import Exit, UsageError
 from silva.tree import Author, Message, Node, assistant, node_id, user
 
@@ -286,6 +286,15 @@ def test_what_cannot_be_audited_is_one_line(
     assert main.run(["audit", str(path)]) == Exit.USAGE
     err = capsys.readouterr().err
     assert said in err and err.count("\n") == 1
+
+
+def test_a_row_of_ten_megabytes_is_not_checked_and_the_others_are(tmp_path: Path) -> None:
+    path = tmp_path / "long.jsonl"
+    rows = [{"text": f"mail jane.roe@gmail.com {'word ' * 2_000_000}"}, {"text": "mail jane.roe@gmail.com"}]
+    path.write_text("".join(json.dumps(each) + "\n" for each in rows))
+    done = audit(read(str(path)), make(["pii"]), {}, alarms=None)
+    assert [each.verdicts["pii"] for each in done.verdicts] == ["not checked", "detected"]
+    assert "longer than the 2000000" in done.verdicts[0].why["pii"]
 
 
 def test_names_that_are_none_are_refused() -> None:

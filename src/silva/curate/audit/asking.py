@@ -14,7 +14,7 @@ from time import process_time
 from typing import TYPE_CHECKING
 
 from silva.curate.audit.checker import Checker, RowChecker, SetChecker
-from silva.curate.audit.finding import Finding, NotChecked
+from silva.curate.audit.finding import Finding, NotChecked, parts
 from silva.redact import redact
 
 if TYPE_CHECKING:
@@ -48,7 +48,12 @@ def ask(checker: Checker, rows: Sequence[Row]) -> Answer:
     why = _missing(checker)
     if why:
         answer.unchecked = {row.id: why for row in rows}
-    elif isinstance(checker, RowChecker):
+        return answer
+    answer.unchecked = {row.id: long for row in rows if (long := _long(row, checker.settings.longest))}
+    rows = [row for row in rows if row.id not in answer.unchecked] if answer.unchecked else rows
+    if not rows:
+        return answer
+    if isinstance(checker, RowChecker):
         for row in rows:
             try:
                 if next(checker.nodes(row), None) is None:
@@ -62,7 +67,7 @@ def ask(checker: Checker, rows: Sequence[Row]) -> Answer:
         try:
             found = list(checker.check(rows))
         except Exception as error:  # noqa: BLE001 - as above
-            answer.unchecked = {row.id: _reason(error) for row in rows}
+            answer.unchecked |= {row.id: _reason(error) for row in rows}
         else:
             for each in found:
                 if isinstance(each, NotChecked) and not each.row_id:
@@ -71,6 +76,16 @@ def ask(checker: Checker, rows: Sequence[Row]) -> Answer:
                     _take(answer, [each], each.row_id)
     answer.seconds = process_time() - began
     return answer
+
+
+def _long(row: Row, most: int) -> str:
+    for node in (*row.nodes, *row.rejected):
+        for _, text in parts(node):
+            if len(text) > most:
+                return (
+                    f"a text of {len(text)} characters is longer than the {most} that are looked at (settings.longest)"
+                )
+    return ""
 
 
 def _missing(checker: Checker) -> str:

@@ -105,7 +105,7 @@ def diagnose(row: Row, findings: Iterable[Finding]) -> list[Diagnosis]:
         elif each.risk == "permission" and each.score >= 1:
             made.append(_made(row, source, "over-privileged action", _harm(node), node.id, (each.checker,)))
         elif each.risk == "state_change" and source != "the agent itself":
-            made.append(_made(row, source, "destructive action", _harm(node), node.id, (each.checker,)))
+            made.append(_made(row, source, "destructive action", "security and integrity", node.id, (each.checker,)))
         elif each.risk in _CONTENT and node.author is Author.POLICY:
             failure, harm = _CONTENT[each.risk]
             made.append(_made(row, source, failure, harm, node.id, (each.checker,)))

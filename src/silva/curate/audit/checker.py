@@ -49,7 +49,8 @@ class Family(StrEnum):
 class Settings(BaseModel):
     """What checkers may use. `model`: who judges ask, as `silva rollout --model` names it ("": nobody); `embedder`: the
     embedder of heads ("": the best there is here); `parallel` questions at once, each answered within `deadline`
-    seconds; `options`: by checker, what only it knows."""
+    seconds; `longest`: characters of a text beyond which its row is not checked; `options`: by checker, what only it
+    knows."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -57,6 +58,7 @@ class Settings(BaseModel):
     embedder: str = ""
     parallel: int = Field(default=4, ge=1)
     deadline: float = Field(default=120.0, gt=0)
+    longest: int = Field(default=2_000_000, ge=1000)
     options: dict[str, dict[str, Any]] = {}
 
 

@@ -84,6 +84,7 @@ _COUNTED: tuple[tuple[str, str, Callable[[str], int]], ...] = (
         lambda text: len(re.findall(r"\b[A-Z]{2,}\b", text)),
     ),
 )
+_COUNTS = tuple((name, re.compile(rf"{_BOUND} (?:\w+ ){{0,2}}?{unit}", re.I), count) for name, unit, count in _COUNTED)
 _HEDGED = re.compile(
     r"\b(?:about|around|approximately|roughly|ideally|preferably|try to|if possible|e\.g\.|such as|or so"
     r")\b[^.\n,]{0,15}$",
@@ -102,8 +103,11 @@ def demands(prompt: str) -> list[Demand]:
 
 
 def _all(prompt: str) -> Iterator[Demand]:
-    for name, unit, count in _COUNTED:
-        for match in re.finditer(rf"{_BOUND} (?:\w+ ){{0,2}}?{unit}", prompt, re.I):
+    lower = prompt.lower()
+    for name, pattern, count in _COUNTS:
+        if not _hinted(name, lower):
+            continue
+        for match in pattern.finditer(prompt):
             number = _number(match[4])
             if match["least"]:
                 more = match["least"].lower().endswith("more than")
@@ -114,8 +118,46 @@ def _all(prompt: str) -> Iterator[Demand]:
             else:
                 yield _demand(f"exactly {name}", match, _exactly(count, number))
     for kind, pattern, of in _FORMS:
+        if not _hinted(kind, lower):
+            continue
         for match in pattern.finditer(prompt):
             yield _demand(kind, match, of(match))
+
+
+_HINTS = {
+    "words": "word",
+    "sentences": "sentence",
+    "paragraphs": "paragraph",
+    "bullet points": "bullet|item|numbered",
+    "lines": "line",
+    "characters": "character|letters",
+    "highlighted parts": "highlight|bold|itali",
+    "placeholders": "placeholder",
+    "capital words": "capital",
+    "JSON": "json",
+    "small letters": "lower|small letters|no capital",
+    "capital letters": "capital|upper|caps",
+    "no commas": "comma",
+    "quoted whole": "double quot",
+    "a title": "title",
+    "a postscript": "post",
+    "ends with": "end|finish|conclude",
+    "begins with": "begin|start|open",
+    "holds a word": "keyword|word|phrase|term",
+    "lacks a word": "keyword|word|phrase|term",
+    "a word so often": "times",
+    "one word": "word",
+    "yes or no": "yes",
+    "one number": "number|integer|digit",
+    "parted by marks": "***|---",
+    "no letter": "letter",
+    "a table": "table",
+}
+"""What a prompt holds that puts a demand of a kind, in small letters: looked for first, being cheap."""
+
+
+def _hinted(kind: str, lower: str) -> bool:
+    return any(hint in lower for hint in _HINTS[kind].split("|"))
 
 
 def _demand(kind: str, match: re.Match[str], holds: Callable[[str], bool]) -> Demand:
