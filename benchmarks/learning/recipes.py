@@ -135,3 +135,4 @@ RECIPES = {
     ),
 }
 RECIPES["tiny", "babyai-acts"] = RECIPES["tiny", "babyai"]  # apollo.py has its own numbers
+RECIPES["tiny", "errands"] = RECIPES["tiny", "babyai"]  # safety.py, too

@@ -4,6 +4,7 @@
     babyai-rooms     larger rooms of the same, one object or few, five to ten turns: a wrong turn has time to cost more
     babyai-acts      doors to open and things to pick up, after rooms in which one only walks (`first`)
     reasoning-gym/…  one generator's questions, one turn, the answer between tags
+    errands          the safety loop's (examples/safety/errands.py): take, give, say so; some ask to do what a note says
 
 Tasks to learn from and tasks to measure on come from different seeds of the same levels or generator, and none of the
 second kind has the first question of one of the first.
@@ -13,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from silva.envs import Registry
@@ -72,6 +74,22 @@ class Setting:
         return sorted(found, key=lambda task: digest("learning", task.id))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Errands(Setting):
+    """Errands, of which each has a twin that asks to do what a note says; twins stand on one side, and so do all
+    errands with one thing for one person."""
+
+    def tasks(self) -> tuple[list[Task], list[Task]]:
+        """See `Setting`; `held_out` counts errands with their twins."""
+        found = asyncio.run(self._of(self.tags))
+        by_pair: dict[str, list[Task]] = {}
+        for task in found:
+            by_pair.setdefault(f"{task.data['thing']} {task.data['person']}", []).append(task)
+        pairs = [by_pair[each] for each in sorted(by_pair, key=lambda each: digest("learning", each))]
+        held = next(count for count in range(len(pairs)) if sum(map(len, pairs[:count])) >= self.held_out)
+        return [task for pair in pairs[held:] for task in pair], [task for pair in pairs[:held] for task in pair]
+
+
 _ENDLESS = {("number_sequence", 1705)}
 """Questions whose generator squares a number until it has millions of digits, and does not come back."""
 
@@ -94,6 +112,18 @@ SETTINGS = {
         held_out=96,
         tags=("OpenRedDoor-v0", "PickupLoc-v0", "PickupDist-v0"),
         first=("GoToObjS4-v0", "GoToLocalS5N2-v0"),
+    ),
+    "errands": Errands(
+        env=f"{Path(__file__).parents[2] / 'examples' / 'safety' / 'errands.py'}:Errands",
+        play={
+            "agent": "react",
+            "pool": 24,
+            "sampling": {"max_tokens": 40},
+            "budget": {"turns": 6},
+            "hosts": {"inline": True},
+        },
+        held_out=360,
+        tags=("plain", "noted"),
     ),
     **{
         f"reasoning-gym/{generator}": Setting(

@@ -2,7 +2,7 @@
 
     a seed's Row (rates by task, before and after) ─▶ per task the mean over seeds ─▶ gain, 95 % interval over tasks
 
-Attempts at one task are alike, in all seeds: each task counts once. A seed's own gain stands beside it, so that one that
+Attempts at one task are alike, in all seeds that measured it: each task counts once. A seed's own gain stands beside it, so that one that
 lost is seen, and the interval over seeds and tasks (both drawn anew, 95 % of 4,000 draws): what another policy on other
 tasks would gain.
 """
@@ -10,7 +10,7 @@ tasks would gain.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -38,14 +38,21 @@ class Row:
 
 
 def together(rows: Sequence[Row]) -> dict[str, Any]:
-    """All seeds of one comparison."""
-    tasks = sorted(rows[0].before)
-    before = {task: fmean(row.before[task] for row in rows) for task in tasks}
-    after = {task: fmean(row.after[task] for row in rows) for task in tasks}
+    """All seeds of one comparison. A task counts once, as the mean of the seeds that measured it."""
+    gains = [
+        {task: row.after[task] - row.before[task] for task in sorted(row.before.keys() & row.after)} for row in rows
+    ]
+    tasks = sorted(set[str]().union(*gains))
+
+    def mean(of: Callable[[int, str], float], task: str) -> float:
+        return fmean(of(place, task) for place, each in enumerate(gains) if task in each)
+
+    before = {task: mean(lambda place, task: rows[place].before[task], task) for task in tasks}
+    after = {task: mean(lambda place, task: rows[place].after[task], task) for task in tasks}
     found = gain([after[task] - before[task] for task in tasks])
     assert found is not None and found.low is not None and found.high is not None
     names = sorted({name for row in rows for name in row.more})
-    low, high = crossed([[row.after[task] - row.before[task] for task in tasks] for row in rows])
+    low, high = crossed([list(each.values()) for each in gains], alike=all(len(each) == len(tasks) for each in gains))
     return {
         "left": rows[0].left,
         "right": rows[0].right,
@@ -65,13 +72,23 @@ def together(rows: Sequence[Row]) -> dict[str, Any]:
     }
 
 
-def crossed(gains: Sequence[Sequence[float]]) -> tuple[float, float]:
-    """The 95 % bootstrap interval of the mean of gains, seeds by tasks, where both are drawn anew."""
-    drawn, table = np.random.default_rng(0), np.array(gains)
-    seeds, tasks = table.shape
-    means = [
-        table[np.ix_(drawn.integers(seeds, size=seeds), drawn.integers(tasks, size=tasks))].mean() for _ in range(4000)
-    ]
+def crossed(gains: Sequence[Sequence[float]], *, alike: bool = True) -> tuple[float, float]:
+    """The 95 % bootstrap interval of the mean of gains, seeds by tasks, where both are drawn anew.
+
+    Args:
+        gains: of each seed, its tasks.
+        alike: whether every seed measured the same tasks, which are then drawn once for all of them; else each seed's own.
+    """
+    drawn, count = np.random.default_rng(0), len(gains)
+    means: list[float] = []
+    for _ in range(4000):
+        seeds = drawn.integers(count, size=count)
+        if alike:
+            tasks = drawn.integers(len(gains[0]), size=len(gains[0]))
+            means.append(np.array(gains)[np.ix_(seeds, tasks)].mean())
+        else:
+            each = [np.array(gains[seed]) for seed in seeds]
+            means.append(fmean(one[drawn.integers(len(one), size=len(one))].mean() for one in each))
     low, high = np.quantile(means, (0.025, 0.975))
     return float(low), float(high)
 

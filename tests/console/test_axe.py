@@ -139,8 +139,9 @@ def full(writer: Lake, home: Path) -> dict[str, str]:
 
 
 def red_pages(folder: Path) -> list[Path]:
-    """The page of a small plan, as the command writes it."""
-    silva = [sys.executable, "-m", "silva", "redteam"]
+    """The pages of a small plan and of dialogues, as the commands write them."""
+    program = [sys.executable, "-m", "silva"]
+    silva = [*program, "redteam"]
     script = Path(__file__).parent.parent / "redteam" / "obedient.yaml"
     what = ["--env", "arithmetic", "--model", f"scripted:{script}", "--limit", "1", "tasks.split=chain"]
     attacks = ["--attack", "tool_result/plain/answer", "--attack", "memory/plain/send", "--perturb", "failure"]
@@ -148,7 +149,11 @@ def red_pages(folder: Path) -> list[Path]:
     subprocess.run([*silva, "run", "--run", "p", *what, *attacks, *lake], check=True, capture_output=True, timeout=200)
     written = folder / "p.html"
     subprocess.run([*silva, "report", "p", *lake, "--html", str(written)], check=True, capture_output=True, timeout=60)
-    return [written]
+    talk = ["--env", "qa", "--policy", "expert", "--run", "leaky", "--limit", "16", "options.qa.target=leaky"]
+    subprocess.run([*program, "rollout", *talk, *lake], check=True, capture_output=True, timeout=200)
+    said = folder / "qa.html"
+    subprocess.run([*program, "qa", "report", *lake, "--html", str(said)], check=True, capture_output=True, timeout=60)
+    return [written, said]
 
 
 @pytest.fixture(scope="module")

@@ -15,12 +15,12 @@ sys.path.append(str(Path(__file__).parents[1] / "rollout"))
 
 
 @pytest.fixture
-def begin() -> Iterator[Callable[[Path], subprocess.Popen[bytes]]]:
+def begin() -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Begins loops as commands of their own sessions; those still running are killed in the end."""
     begun: list[subprocess.Popen[bytes]] = []
 
-    def start(config: Path) -> subprocess.Popen[bytes]:
-        begun.append(subprocess.Popen([sys.executable, "-c", COMMAND, "flywheel", str(config)], start_new_session=True))
+    def start(config: Path, kind: str = "flywheel") -> subprocess.Popen[bytes]:
+        begun.append(subprocess.Popen([sys.executable, "-c", COMMAND, kind, str(config)], start_new_session=True))
         return begun[-1]
 
     yield start

@@ -58,6 +58,9 @@ def test_a_run_is_explored_where_it_saw_the_attack(tmp_path: Path) -> None:
     before = told["new_turns"]
     again = json.loads(silva("redteam", "explore", run, *lake, *more, "--resume", "--json").stdout)
     assert again["new_turns"] == before and again["seen"] == 6
+    words = silva("redteam", "explore", run, *lake, *more, "--resume").stdout
+    assert "swing 100 %" in words and "  * 0 of 2 safe" in words and "at turn 2" in words
+    assert "distinct risky branches: 2 by single paths, 6 with" in words and "written: 6 failures" in words
     for arguments, line in (
         (("p",), f"explore one of the plan's runs: {run}"),
         ((run, "--kind", "pay", "--run", "other"), "no decision in it is risky"),

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from silva.cli.as_json import print_json
 from silva.cli.interrupting import heed_interrupts
 from silva.errors import Exit, UsageError
+
+if TYPE_CHECKING:
+    from silva.redteam.hinges import Explored
 
 
 def explore(
@@ -21,7 +24,7 @@ def explore(
     ] = None,
     turns: Annotated[int, typer.Option(min=1, help="New turns of all branches together.")] = 50,
     calls: Annotated[int | None, typer.Option(min=1, help="Model calls of all branches together.")] = None,
-    usd: Annotated[float | None, typer.Option(min=0, help="Money for each run of branches.")] = None,
+    usd: Annotated[float | None, typer.Option(help="Money for each run of branches; more than 0.")] = None,
     width: Annotated[int, typer.Option(min=0, help="Other actions at each decision.")] = 2,
     attack: Annotated[
         list[str] | None, typer.Option(help="Try this attack there, too: SURFACE/FRAMING/GOAL, * for any; repeat.")
@@ -43,6 +46,7 @@ def explore(
     """Go back to risky decisions of a run, try other actions and other attacks there, and say on which of them safety
     hinges, how much more was covered than by the recorded paths, and what mends each failure at least cost."""
     from silva.lake import Lake, default_location
+    from silva.redteam.hinges import as_json as shown
 
     where = lake or default_location()
     Lake.open(where, mode="read")  # a lake that is not there is not made
@@ -55,7 +59,7 @@ def explore(
         _explored(str(where), source, wanted, attack or [], given, overrides or [], name, resume, output, as_json)
     )
     if as_json:
-        print_json({**found, "files": files})
+        print_json({**shown(found), "files": files})
     else:
         typer.echo("\n".join(_told(found, files)))
     return Exit.INCOMPLETE if stopped else Exit.OK
@@ -72,13 +76,13 @@ async def _explored(
     resume: bool,
     output: Path | None,
     quiet: bool,
-) -> tuple[dict[str, Any], bool, dict[str, int]]:
+) -> tuple[Explored, bool, dict[str, int]]:
     from silva.cli.config import load
     from silva.lake import Lake
     from silva.redteam.attack import attacks
     from silva.redteam.exploring import Exploration, decisions, planned
     from silva.redteam.exploring import explore as grown_by
-    from silva.redteam.hinges import as_json, explored
+    from silva.redteam.hinges import explored
     from silva.rollout.branching.grow import settings_of
     from silva.rollout.config import RolloutConfig
     from silva.rollout.snapshots.point import named
@@ -120,7 +124,7 @@ async def _explored(
         chosen = decisions(lake, recorded, plan, settings.snapshots.rules)
         found = await asyncio.to_thread(explored, lake, source, recorded, chosen, made)
         files = await asyncio.to_thread(_write, lake, found, output) if output is not None else {}
-        return as_json(found), any(each.stopped for each in made), files
+        return found, any(each.stopped for each in made), files
 
 
 def _openings() -> set[str]:
@@ -179,36 +183,31 @@ def _write(lake: Any, found: Any, folder: Path) -> dict[str, int]:
     return written
 
 
-def _told(found: dict[str, Any], files: dict[str, int]) -> list[str]:
+def _told(found: Explored, files: dict[str, int]) -> list[str]:
     lines: list[str] = []
-    for each in found["hinges"][:20]:
-        decision = each["decision"]
-        swing = "–" if each["swing"] is None else f"{100 * each['swing']:.0f} %"
-        lines.append(
-            f"{decision['trajectory_id'][:12]}@{decision['turn']}  {', '.join(decision['reasons'])}: swing {swing}"
-        )
-        for one in each["options"]:
-            mark = "*" if one["taken"] else " "
-            lines.append(f"  {mark} {one['safe']} of {one['paths']} safe  {one['attack']}  {one['action'][:100]}")
-    if len(found["hinges"]) > 20:
-        lines.append(f"… {len(found['hinges']) - 20} more decisions: --json")
-    coverage = found["coverage"]
-    share = "none" if coverage is None else f"{100 * coverage:.0f} %"
+    for each in found.hinges[:20]:
+        decision = each.decision
+        swing = "–" if each.swing is None else f"{100 * each.swing:.0f} %"
+        lines.append(f"{decision.trajectory_id[:12]}@{decision.turn}  {', '.join(decision.reasons)}: swing {swing}")
+        for one in each.options:
+            mark = "*" if one.taken else " "
+            lines.append(f"  {mark} {one.safe} of {one.paths} safe  {one.attack}  {one.action[:100]}")
+    if len(found.hinges) > 20:
+        lines.append(f"… {len(found.hinges) - 20} more decisions: --json")
+    share = "none" if found.coverage is None else f"{100 * found.coverage:.0f} %"
     lines.append(
-        f"risky decisions: {found['explored']} of {found['decisions']} branched ({share}); distinct risky branches: "
-        f"{found['single']} by single paths, {found['seen']} with {found['new_turns']} new turns"
+        f"risky decisions: {found.explored} of {found.decisions} branched ({share}); distinct risky branches: "
+        f"{found.single} by single paths, {found.seen} with {found.new_turns} new turns"
     )
-    how = ", ".join(f"{count} by {name}" for name, count in sorted(found["restored"].items()))
-    lines.append(f"restored: {how or 'none'}; {found['unjudged']} branches not judged (attack not seen, or cut)")
-    for each in found["repairs"]:
-        done = "task done" if each["done"] else "task not done"
+    how = ", ".join(f"{count} by {name}" for name, count in sorted(found.restored.items()))
+    lines.append(f"restored: {how or 'none'}; {found.unjudged} branches not judged (attack not seen, or cut)")
+    for each in found.repairs:
+        done = "task done" if each.done else "task not done"
         lines.append(
-            f"mend {each['trajectory_id'][:12]} (goal reached at turn {each['reached']}): at turn {each['turn']} "
-            f"{each['action'][:100]} ({done}, {each['turns']} new turns)"
+            f"mend {each.trajectory_id[:12]} (goal reached at turn {each.reached}): at turn {each.turn} "
+            f"{each.action[:100]} ({done}, {each.turns} new turns)"
         )
-    lines.append(
-        f"failures: {len(found['failures'])} ({found['new_failures']} new), {len(found['unmended'])} not mended"
-    )
+    lines.append(f"failures: {len(found.failures)} ({found.new_failures} new), {len(found.unmended)} not mended")
     if files:
         lines.append("written: " + ", ".join(f"{count} {name}" for name, count in files.items()))
     return lines

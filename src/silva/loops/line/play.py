@@ -178,12 +178,20 @@ def learnt(loop: Loop[LineConfig], tags: Sequence[str]) -> list[str]:
     Raises:
         UsageError: none has one.
     """
-    ids = _of_part(loop, "train")
+    return tagged(loop, _of_part(loop, "train"), tags, "rounds.tags")
+
+
+def tagged(loop: Loop[LineConfig], ids: Sequence[str], tags: Sequence[str], said: str) -> list[str]:
+    """Those of the tasks with one of these tags, all where none is named.
+
+    Raises:
+        UsageError: none has one; the message begins with `said`, the key that names the tags.
+    """
     if not tags:
-        return ids
+        return list(ids)
     found = [task.id for task in tasks_named(loop, ids) if set(tags) & set(task.tags)]
     if not found:
-        raise UsageError(f"rounds.tags {', '.join(tags)}: none of the {len(ids)} tasks of train has one of them")
+        raise UsageError(f"{said} {', '.join(tags)}: none of {len(ids)} tasks has one of them")
     return found
 
 

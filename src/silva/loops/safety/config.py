@@ -45,10 +45,13 @@ class AttackConfig(Section):
 
 class AttacksConfig(Section):
     """What is learnt from and what is held out: they share neither framing nor goal with its options, so that what
-    holds against the second was not learnt by heart. Each that is held out is played on at most `tasks` of a part."""
+    holds against the second was not learnt by heart. Tasks with one of `tags` are attacked (any where none is named);
+    the others stand among the benign rows and in utility: tasks that ask for what an attack asks for belong there, so
+    that doing it for nobody costs. Each that is held out is played on at most `tasks` of a part."""
 
     learn: tuple[AttackConfig, ...] = Field(min_length=1)
     held_out: tuple[AttackConfig, ...] = Field(min_length=1)
+    tags: tuple[str, ...] = ()
     tasks: int | None = Field(default=None, ge=2)
 
     @model_validator(mode="after")

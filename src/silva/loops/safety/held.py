@@ -7,7 +7,7 @@ What was not exposed is not counted as resisted; a task at which no attempt was 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 from typing import Any
 
@@ -16,7 +16,7 @@ import msgspec
 from silva.lake import Lake
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Stage, seed_of
-from silva.loops.line.play import drawn, measured, play, tasks_named
+from silva.loops.line.play import drawn, measured, play, tagged, tasks_named
 from silva.loops.line.verdict import Verdict, versus
 from silva.loops.line.weights import playing
 from silva.loops.safety.config import AttackConfig, SafetyConfig
@@ -32,6 +32,15 @@ def under(loop: Loop[SafetyConfig], version: str, part: str) -> dict[str, Attack
     return {f"{loop.config.line}.{part}.{version}.a{place}": each for place, each in enumerate(attacks, 1)}
 
 
+def attackable(loop: Loop[SafetyConfig], ids: Sequence[str]) -> list[str]:
+    """Those of the tasks that are attacked.
+
+    Raises:
+        UsageError: none is.
+    """
+    return tagged(loop, ids, loop.config.attacks.tags, "attacks.tags")
+
+
 def guard(loop: Loop[SafetyConfig], stage: Stage, version: str, part: str) -> Json:
     """Play a part with a version under every held-out attack.
 
@@ -40,7 +49,7 @@ def guard(loop: Loop[SafetyConfig], stage: Stage, version: str, part: str) -> Js
     """
     settings = loop.config.measure
     seed = seed_of(loop.config.seed, f"guard.{part}")
-    ids = drawn(measured(loop, part, seed), loop.config.attacks.tasks, seed)
+    ids = drawn(attackable(loop, measured(loop, part, seed)), loop.config.attacks.tasks, seed)
     for run, attack in under(loop, version, part).items():
         more = {
             "model": playing(loop, version),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import replace
 
 import numpy as np
@@ -13,11 +12,10 @@ from silva.loops.apollo.rows_of import source_run
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Nothing, Stage
 from silva.loops.line.play import drawn, learnt
-from silva.loops.line.selected import FILE, content, tell
+from silva.loops.line.selected import kept, tell
 from silva.loops.line.weights import context
 from silva.train.row_file import write_rows
 from silva.train.rows import Copies, Rows, read_rows
-from silva.train.sample_file import write_samples
 from silva.train.truncation import Fitted, truncate
 from silva.tree import Json
 
@@ -58,31 +56,23 @@ def run(loop: Loop[ApolloConfig], stage: Stage) -> Json:
         )
     folder = loop.round_folder(stage)
     folder.mkdir(parents=True, exist_ok=True)
-    write_samples(folder / FILE, samples, force=True)
     write_rows(folder / READABLE, made, Copies(), force=True)
-    with (folder / FILE).open("rb") as opened:
-        sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
-    return {
-        "run": name,
-        "file": str((folder / FILE).relative_to(loop.folder)),
-        "readable": str((folder / READABLE).relative_to(loop.folder)),
-        "sha256": sha256,
-        "content": content(samples),
-        "samples": len(samples),
-        "tasks": len({row.sample.task_id for row in made.rows}),
-        "of": len(attempts),
-        "actions": sum(row.kind == "actions" for row in made.rows),
-        "summaries": sum(row.kind == "summary" for row in made.rows),
-        "without_loss": made.without_loss,
-        "truncated": fitted.truncated,
-        "dropped": fitted.dropped,
-        "drawn": made.drawn,
-        "masked": made.masked,
-        "ids": sum(map(len, samples)),
-        "with_loss": sum(int(sample.mask.sum()) for sample in samples),
-        "reward": float(np.mean(rewards)) if rewards else 0.0,
-        "logprobs_apart": 0.0,
-    }
+    return kept(
+        loop,
+        stage,
+        samples,
+        run=name,
+        readable=str((folder / READABLE).relative_to(loop.folder)),
+        of=len(attempts),
+        actions=sum(row.kind == "actions" for row in made.rows),
+        summaries=sum(row.kind == "summary" for row in made.rows),
+        without_loss=made.without_loss,
+        truncated=fitted.truncated,
+        dropped=fitted.dropped,
+        drawn=made.drawn,
+        masked=made.masked,
+        reward=float(np.mean(rewards)) if rewards else 0.0,
+    )
 
 
 def _fitting(made: Rows, limit: int) -> tuple[Rows, Fitted]:

@@ -5,7 +5,6 @@ run ─▶ samples ─▶ cut to what the policy reads ─▶ by reward, by grou
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 
 from silva.lake import Lake
@@ -13,12 +12,11 @@ from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Nothing, Stage
 from silva.loops.line.config import LineConfig
 from silva.loops.line.play import drawn, learnt
-from silva.loops.line.selected import FILE, content, tell
+from silva.loops.line.selected import kept, tell
 from silva.loops.line.weights import context, with_logprobs
 from silva.train.algorithms.advantages import alike
 from silva.train.lake_samples import collect
 from silva.train.sample import Sample
-from silva.train.sample_file import write_samples
 from silva.train.stretch import Reading
 from silva.train.truncation import fit
 from silva.tree import Json
@@ -62,27 +60,18 @@ def run(loop: Loop[LineConfig], stage: Stage) -> Json:
     apart = 0.0
     if compares and settings.select.logprobs == "recomputed":
         samples, apart = with_logprobs(loop, str(source["version"]), samples, settings.temperature)
-    file = loop.round_folder(stage) / FILE
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_samples(file, samples, force=True)
-    with file.open("rb") as opened:
-        sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
     rewards = [sample.reward for sample in taken if np.isfinite(sample.reward)]
-    return {
-        "run": source["run"],
-        "file": str(file.relative_to(loop.folder)),
-        "sha256": sha256,
-        "content": content(samples),
-        "samples": len(samples),
-        "tasks": len(chosen),
-        "of": len(taken),
-        "truncated": fitted.truncated,
-        "dropped": fitted.dropped,
-        "ids": sum(map(len, samples)),
-        "with_loss": sum(int(sample.mask.sum()) for sample in samples),
-        "reward": float(np.mean(rewards)) if rewards else 0.0,
-        "logprobs_apart": apart,
-    }
+    return kept(
+        loop,
+        stage,
+        samples,
+        run=source["run"],
+        of=len(taken),
+        truncated=fitted.truncated,
+        dropped=fitted.dropped,
+        reward=float(np.mean(rewards)) if rewards else 0.0,
+        logprobs_apart=apart,
+    )
 
 
 def _of_run(loop: Loop[LineConfig], run: str, train: set[str], expert: bool) -> list[Sample]:

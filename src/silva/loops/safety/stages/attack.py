@@ -8,7 +8,7 @@ from silva.loops.line.head import head_of
 from silva.loops.line.play import drawn, learnt, play, tasks_named
 from silva.loops.line.weights import playing
 from silva.loops.safety.config import SafetyConfig
-from silva.loops.safety.held import summed
+from silva.loops.safety.held import attackable, summed
 from silva.tree import Json
 
 
@@ -21,7 +21,7 @@ def run(loop: Loop[SafetyConfig], stage: Stage) -> Json:
     """
     settings = loop.config.rounds[stage.round - 1]
     version = head_of(loop, stage)
-    ids = drawn(learnt(loop, settings.tags), settings.tasks, stage.seed)
+    ids = drawn(attackable(loop, learnt(loop, settings.tags)), settings.tasks, stage.seed)
     runs: list[str] = []
     for place, attack in enumerate(loop.config.attacks.learn, 1):
         runs.append(loop.run_name(stage, f"a{place}"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from random import Random
 
@@ -11,13 +10,12 @@ from silva.lake import Lake
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Nothing, Stage
 from silva.loops.line.play import learnt
-from silva.loops.line.selected import FILE, content, tell
+from silva.loops.line.selected import kept, tell
 from silva.loops.line.weights import context
 from silva.loops.safety.config import SafetyConfig
 from silva.train.algorithms.preference import Preference, laid_out
 from silva.train.lake_samples import collect
 from silva.train.sample import Sample
-from silva.train.sample_file import write_samples
 from silva.train.step_pairs import preferences
 from silva.train.stretch import Reading
 from silva.train.truncation import fit
@@ -54,25 +52,15 @@ def run(loop: Loop[SafetyConfig], stage: Stage) -> Json:
         )
         tell(stage, fitted, limit)
         samples = list(fitted.samples)
-    file = loop.round_folder(stage) / FILE
-    file.parent.mkdir(parents=True, exist_ok=True)
-    write_samples(file, samples, force=True)
-    with file.open("rb") as opened:
-        sha256 = hashlib.file_digest(opened, "sha256").hexdigest()
-    return {
-        "run": loop.given(f"round-{stage.round}.attack")["run"],
-        "file": str(file.relative_to(loop.folder)),
-        "reading": {"pairs": "alternating"} if settings.algorithm.name == "dpo" else {},
-        "sha256": sha256,
-        "content": content(samples),
-        "samples": len(samples),
-        "pairs": len(pairs),
-        "inexact": len(left),
-        "tasks": len({each.task_id for each in samples}),
-        "ids": sum(map(len, samples)),
-        "with_loss": sum(int(each.mask.sum()) for each in samples),
-        "logprobs_apart": 0.0,
-    }
+    return kept(
+        loop,
+        stage,
+        samples,
+        run=loop.given(f"round-{stage.round}.attack")["run"],
+        reading={"pairs": "alternating"} if settings.algorithm.name == "dpo" else {},
+        pairs=len(pairs),
+        inexact=len(left),
+    )
 
 
 def _benign(loop: Loop[SafetyConfig], tags: Sequence[str], source: Random, count: int) -> list[Sample]:
