@@ -68,8 +68,9 @@ class AttacksConfig(Section):
 
 
 class FindConfig(Section):
-    """How siblings are found at the decisions behind an attack: `turns` new turns and `width` other actions at each, by
-    the `policy` itself or by the environment's expert; `kinds` of decisions, as `silva redteam explore --kind`."""
+    """How siblings are found at the decisions behind an attack: `turns` new turns an attack, `width` other actions
+    at each decision, by the `policy` itself or by the environment's expert; `kinds` of decisions, as `silva redteam
+    explore --kind`."""
 
     turns: int = Field(default=400, ge=1)
     width: int = Field(default=2, ge=1)
