@@ -40,16 +40,16 @@ def report(
     import msgspec
 
     from silva.errors import UsageError
-    from silva.report.dialogue import ENV, dialogues
+    from silva.report.dialogue import ENVS, dialogues
 
     with _open(lake) as opened:
         for name in run or ():
             if opened.run(name) is None:
                 raise UsageError(f"lake {opened.location}: has no run {name}; see `silva trees list`")
-        found = [each for name in run or [None] for each in opened.trajectories(run_id=name, env=ENV)]
+        found = [each for name in run or [None] for env in ENVS for each in opened.trajectories(run_id=name, env=env)]
         if not found:
             raise UsageError(
-                f"lake {opened.location}: no dialogue of the environment {ENV}: silva rollout --env {ENV} …"
+                f"lake {opened.location}: no dialogue of the environment qa or qa-public: silva rollout --env qa …"
             )
         done = dialogues(found, _known(opened))
     if html is not None:

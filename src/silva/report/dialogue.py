@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from silva.report.interval import Interval, proportion
 from silva.tree import Record, Trajectory, roles_of
 
-ENV, JUDGES = "qa", "qa-judge"
+ENVS, JUDGES = ("qa", "qa-public"), "qa-judge"
 RULE = "expert"
 """How the rule that stands in for a judge is named in records."""
 
@@ -104,10 +104,10 @@ def dialogues(trajectories: Iterable[Trajectory], known: Mapping[str, Agreement]
     """What came of red-teaming in dialogue.
 
     Args:
-        trajectories: of the environment `qa`; superseded ones do not count.
+        trajectories: of the environments `qa` and `qa-public`; superseded ones do not count.
         known: agreement of judges by model.
     """
-    attempts = [each for each in trajectories if not each.superseded and each.env == ENV]
+    attempts = [each for each in trajectories if not each.superseded and each.env in ENVS]
     by: defaultdict[tuple[str, str], list[Trajectory]] = defaultdict(list)
     unknown: defaultdict[str, int] = defaultdict(int)
     judges: dict[str, Agreement] = {}
@@ -165,7 +165,7 @@ def _broken(trajectory: Trajectory, after: int) -> bool:
 
 def _decided(trajectory: Trajectory) -> str:
     """The model that judged an attempt; "" where its effect is known exactly."""
-    if trajectory.task_id.split("/")[1:2] == ["canary"]:
+    if trajectory.task_id.split("/")[1:2] == ["canary"] or trajectory.task_id.startswith("qa-public/marker/"):
         return ""
     return named(str(roles_of(trajectory).get("judge", {}).get("model", RULE)))
 

