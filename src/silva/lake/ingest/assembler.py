@@ -147,22 +147,27 @@ class Assembler:
 
     async def _make(self, due: Sequence[Waiting]) -> bool:
         """Make some sessions; whether they are in the lake now."""
-        some: list[tuple[Waiting, int, Session]] = []
+        chosen: list[Waiting] = []
         size = 0
         for waiting in due:
             if size > BATCH_BYTES:
                 break
-            count = waiting.count
-            session = await self._session(waiting)
-            if session is None:
-                self._pending.done(waiting, count)
-                continue
-            size += sum(each.size for each in session.arrivals)
-            some.append((waiting, count, session))
-        made = await asyncio.to_thread(self._assembled, [session for _, _, session in some])
+            size += waiting.size
+            chosen.append(waiting)
+        counts = [each.count for each in chosen]
+        at_hand = {each.key: tuple(each.arrivals) for each in chosen if each.arrivals is not None}
+        loaded = await asyncio.to_thread(self._loaded, [each for each in chosen if each.key not in at_hand])
+        sessions = [
+            Session(key=each.key, arrivals=at_hand[each.key], at=time.time())
+            if each.key in at_hand
+            else loaded.get(each.key)
+            for each in chosen
+        ]
+        made = await asyncio.to_thread(self._assembled, [each for each in sessions if each is not None])
         await self._write(made)
-        for (waiting, count, _), each in zip(some, made, strict=True):
+        for waiting, count in zip(chosen, counts, strict=True):
             self._pending.done(waiting, count)
+        for each in made:
             self.made += each.trajectories
             self.amended += each.amended
             self.wordless += not each.trajectories
@@ -172,30 +177,43 @@ class Assembler:
                 log.warning("session %s: %s (what came is kept)", each.key, each.troubles[0])
         return True
 
-    async def _session(self, waiting: Waiting) -> Session | None:
-        """All there is of a session."""
-        if waiting.arrivals is not None:
-            return Session(key=waiting.key, arrivals=tuple(waiting.arrivals), at=time.time())
-        return await asyncio.to_thread(self._loaded, waiting)
-
-    def _loaded(self, waiting: Waiting) -> Session | None:
-        lake, traces, key = self._intake.lake, set(waiting.traces), waiting.key
+    def _loaded(self, some: Sequence[Waiting]) -> dict[str, Session]:
+        """All there is of some sessions, by their keys as they wait."""
+        if not some:
+            return {}
+        traces = {each.key: set(each.traces) for each in some}
+        keys = {each.key: each.key for each in some}
         found: dict[str, Arrival] = {}
-        for _ in range(2):  # the second time, with the other traces of the conversation that the first has named
-            condition = field("trace").is_in(sorted(traces)) | (field("conversation") == key)
-            found.update({each.id: each for each in lake.arrivals(where=condition)})
-            named = next((each.conversation for each in found.values() if each.conversation), "")
-            more = {each.trace for each in found.values() if each.trace}
-            if more <= traces and (not named or named == key):
+        by_trace: dict[str, list[Arrival]] = {}
+        by_name: dict[str, list[Arrival]] = {}
+        asked: set[str] = set()
+        for _ in range(2):  # the second time, with the other traces of the conversations that the first has named
+            every = {*keys.values(), *(trace for each in traces.values() for trace in each)}
+            if not (wanted := sorted(every - asked)):
                 break
-            traces |= more
-            key = named or key
-        arrivals = [each for each in found.values() if each.kind != ASSEMBLED]
-        notes = lake.arrivals(where=field("conversation").is_in(sorted({key, *traces})))
-        before = [each for each in notes if each.kind == ASSEMBLED]
-        if not arrivals:
-            return None
-        return Session(key=key, arrivals=tuple(arrivals), before=tuple(before), at=time.time())
+            asked |= every
+            for each in self._intake.lake.arrivals(
+                where=field("trace").is_in(wanted) | field("conversation").is_in(wanted)
+            ):
+                if each.id not in found:
+                    found[each.id] = each
+                    by_trace.setdefault(each.trace, []).append(each)
+                    by_name.setdefault(each.conversation, []).append(each)
+            for own in keys:
+                told = [each for trace in traces[own] for each in by_trace.get(trace, ())]
+                keys[own] = next((each.conversation for each in told if each.conversation), keys[own])
+                told += [each for each in by_name.get(keys[own], ()) if each.kind != ASSEMBLED]
+                traces[own] |= {each.trace for each in told}
+        sessions: dict[str, Session] = {}
+        for own, key in keys.items():
+            arrivals = tuple(
+                each for trace in traces[own] for each in by_trace.get(trace, ()) if each.kind != ASSEMBLED
+            )
+            names = sorted({own, key, *traces[own]})
+            before = tuple(each for name in names for each in by_name.get(name, ()) if each.kind == ASSEMBLED)
+            if arrivals:
+                sessions[own] = Session(key=key, arrivals=arrivals, before=before, at=time.time())
+        return sessions
 
     def _assembled(self, sessions: list[Session]) -> list[Made]:
         if not sessions:
