@@ -62,7 +62,7 @@ def audit(
         "limit": limit,
         "checkers": checker or None,
         "settings.model": model,
-        "alarms": _alarms(alarms),
+        "alarms": shared_alarms(alarms),
         "cards": None if cards is None else str(cards),
         "workers": workers,
         "write": None if write else False,
@@ -143,7 +143,7 @@ def _print(done: Any) -> None:
     if done.score.unchecked:
         console.print(f"not checked: {', '.join(done.score.unchecked)}", highlight=False)
     for (origin, failure, harm), count in axes(done.diagnoses):
-        console.print(f"{count} walks: {origin} → {failure} → {harm}", highlight=False)
+        console.print(f"walks: {count}: {origin} → {failure} → {harm}", highlight=False)
     for line in summary_lines(done):
         console.print(line, highlight=False, markup=False)
 
@@ -166,13 +166,21 @@ def _write(done: Any, beside: Path | None, html: Path | None, markdown: Path | N
     return told
 
 
-def _alarms(text: str | None) -> float | None:
+def shared_alarms(text: str | None) -> float | None:
+    """`--alarms` as the share that all checkers together may flag; None for `own`, or where nothing is said.
+
+    Raises:
+        UsageError: it is neither.
+    """
     if text in (None, "own"):
         return None
     try:
-        return float(text)
+        share = float(text)
     except ValueError:
-        raise UsageError(f"--alarms {text!r}: give a share such as 0.05, or own") from None
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise UsageError(f"--alarms {text!r}: give a share such as 0.05, or own")
+    return share
 
 
 def _bar(text: str) -> tuple[str, float]:

@@ -27,12 +27,15 @@ def clean(
         list[str] | None, typer.Option(help="A checker, a family or a risk; -NAME leaves it out; all if none.")
     ] = None,
     model: Annotated[str, typer.Option(help="Model that judges, too: http(s)://HOST/v1#NAME, …")] = "",
-    alarms: Annotated[float, typer.Option(min=0, max=1, help="Share of clean rows that may be flagged.")] = 0.05,
+    alarms: Annotated[
+        str, typer.Option(help="Share of clean rows that all checkers together may flag, or own.")
+    ] = "0.05",
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON.")] = False,
 ) -> int:
     """Drop, redact or mask rows by findings; what touched which row stands beside, and so do the rows left out."""
+    from silva.cli.audit import shared_alarms
     from silva.curate.audit.cleaning import action_of
     from silva.curate.audit.cleaning import clean as tidy
 
@@ -52,7 +55,7 @@ def clean(
             where=where or "",
             limit=limit,
             checkers=tuple(checker or ()),
-            alarms=alarms,
+            alarms=shared_alarms(alarms),
             settings=Settings(model=model),
             write=False,
         )
