@@ -55,6 +55,9 @@ def rollout(
         list[str] | None, typer.Option(help="MCP servers whose tools are added, mcp/FILE.yaml; repeat for several.")
     ] = None,
     attack: Annotated[str | None, typer.Option(help="SURFACE/FRAMING/GOAL (silva redteam list).")] = None,
+    skills: Annotated[
+        Path | None, typer.Option(help="Bank of skills; those that fit the task are given (silva skills).")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue this run, nothing twice.")] = False,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="With --resume: try again what failed at model, budget or host.")
@@ -84,6 +87,7 @@ def rollout(
         "tasks.file": str(tasks) if tasks else None,
         "seed": seed,
         "stages.attack.attack": attack,
+        "stages.skills.bank": str(skills) if skills else None,
         **{f"roles.{name}.model": model for name, model in map(_cast, role or ())},
     }
     dotted = [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]

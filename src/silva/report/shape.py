@@ -27,6 +27,7 @@ _SAID_BY = {
     Author.ATTACKER: "an attacker wrote this",
     Author.SUMMARISER: "summarised",
     Author.VERIFIER: "a verifier spoke",
+    Author.MEMORY: "was given skills",
 }
 
 

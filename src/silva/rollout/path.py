@@ -232,8 +232,8 @@ class Path:
         return node
 
     def answer(self, action: Node, why: str, author: Author = Author.PERSON) -> None:
-        """Answer an action that was not taken, in the environment's place."""
-        text = f"Not done. {why}."
+        """Answer an action that was not taken, in the environment's place; memory's answer is what was asked for."""
+        text = why if author is Author.MEMORY else f"Not done. {why}."
         calls = action.message.tool_calls
         for message in [tool_result(call.id, text, call.name) for call in calls] or [user(text)]:
             self.interject(message, {REFUSES: action.id}, author)

@@ -28,6 +28,8 @@ class Author(StrEnum):
     ATTACKER = "attacker"
     SUMMARISER = "summariser"
     VERIFIER = "verifier"
+    MEMORY = "memory"
+    """What earlier runs taught, such as a skill."""
 
 
 class Tokens(Record, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 import { h, decimal, count } from "./dom.js";
 import { call, part } from "./rendered.js";
 
-const NAMES = { policy: "agent", environment: "environment", person: "person", attacker: "attacker", summariser: "summary", verifier: "verifier" };
+const NAMES = { policy: "agent", environment: "environment", person: "person", attacker: "attacker", summariser: "summary", verifier: "verifier", memory: "memory" };
 
 export const isAction = (node) => node.role === "assistant";
 
