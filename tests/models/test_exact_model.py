@@ -44,7 +44,9 @@ async def opened() -> AsyncIterator[Opened]:
         ) -> tuple[IdServer, ExactModel]:
             server = await IdServer(say, **server_options).start()
             stack.push_async_callback(server.stop)
-            endpoint = Endpoint(url=server.url, model="m", api_key_env="", input_price=1.0, output_price=2.0)
+            endpoint = Endpoint(
+                url=server.url, model="m", api_key_env="", input_price=1.0, output_price=2.0, cached_price=0.5
+            )
             model = open_exact(family(name), kind, endpoint, retry=QUICK)
             stack.push_async_callback(model.close)
             return server, model
@@ -87,7 +89,8 @@ async def test_a_conversation_is_sent_as_it_was_seen(opened: Opened, kind: str) 
         assert (reply.finish_reason, reply.attributes) == ("stop", {})
         assert reply.policy_version == ("m" if kind == "vllm" else "v7")  # vLLM's fingerprint is of its build
         assert reply.usage.prompt_tokens == len(reply.prompt_ids)
-        assert reply.usage.usd == pytest.approx((len(reply.prompt_ids) + 2 * reply.tokens.sampled) / 1e6)
+        plain = len(reply.prompt_ids) - reply.usage.cached_tokens / 2
+        assert reply.usage.usd == pytest.approx((plain + 2 * reply.tokens.sampled) / 1e6)
         whole = reply.prompt_ids + reply.tokens.ids
         messages = (*messages, reply.message, user(asked))
     assert [message.text for message in messages[1::2]] == ["the weather", "is sunny", "today"]

@@ -14,7 +14,6 @@ keeps its thinking too, and its parts apart. Of what was said in another API, `d
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 import msgspec
@@ -23,7 +22,7 @@ from silva.models.carried import merged
 from silva.models.endpoint import Endpoint
 from silva.models.held import Held
 from silva.models.model import Request
-from silva.models.wire import WireError
+from silva.models.wire import bytes_of, data_url
 from silva.tree import ImagePart, Json, Message, OtherPart, Part, TextPart, ThinkingPart, Tool, ToolCall
 
 CHAT = "chat"
@@ -202,10 +201,7 @@ class _Writer:
     def _part(self, part: Part) -> Json:
         if not isinstance(part, ImagePart):
             return written_part(part, self._ours)
-        data = self._images.get(part.hash)
-        if data is None:
-            raise WireError(f"image {part.hash[:12]} is in the conversation but its bytes are not in the request")
-        address: Json = {"url": f"data:{part.media_type};base64,{base64.b64encode(data).decode()}"}
+        address: Json = {"url": data_url(bytes_of(part, self._images), part.media_type)}
         if part.detail is not None:
             address["detail"] = part.detail
         return merged({"type": "image_url", "image_url": address}, part.extra if self._ours else None)
@@ -227,3 +223,10 @@ def written_call(call: ToolCall, ours: bool) -> Json:
     """A tool call, with its extra where that was said in this API."""
     function = {"name": call.name, "arguments": call.arguments}
     return merged({"id": call.id, "type": "function", "function": function}, call.extra if ours else None)
+
+
+def usage_block(prompt: int, sampled: int, cached: int, written: int = 0) -> Json:
+    """What a reply says of so many tokens; of the prompt's, so many were read from a cache, and written to it."""
+    details = {"cached_tokens": cached} | ({"cache_write_tokens": written} if written else {})
+    counted = {"prompt_tokens": prompt, "completion_tokens": sampled, "total_tokens": prompt + sampled}
+    return {**counted, "prompt_tokens_details": details}

@@ -94,9 +94,7 @@ class Child(Process):
 
     def __init__(self, module: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         self.token = secrets.token_urlsafe(24)
-        variables = {**os.environ, **environment, TOKEN_VARIABLE: self.token}
-        source = str(Path(__file__).resolve().parents[2])  # a checkout that is not installed must still find itself
-        variables["PYTHONPATH"] = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
+        variables = {**os.environ, **environment, TOKEN_VARIABLE: self.token, "PYTHONPATH": python_path()}
         super().__init__([sys.executable, "-m", module, *arguments], variables)
 
     def stop_now(self) -> None:
@@ -142,6 +140,12 @@ def run_child(serve: Callable[[], None]) -> None:
     except (UsageError, MissingError) as fault:
         print(f"error {type(fault).__name__} {fault}", flush=True)
         sys.exit(int(fault.code))
+
+
+def python_path() -> str:
+    """PYTHONPATH of a child: a checkout that is not installed must still find itself."""
+    source = str(Path(__file__).resolve().parents[2])
+    return os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
 
 
 def announce(url: str) -> None:

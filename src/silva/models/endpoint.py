@@ -71,21 +71,26 @@ class Endpoint(Record, frozen=True, kw_only=True):
         """The api key from the environment, or None where the variable is unset or empty."""
         return (os.environ.get(self.api_key_env) or None) if self.api_key_env else None
 
-    def usd(self, prompt_tokens: int, completion_tokens: int, cached_tokens: int, written_tokens: int = 0) -> float:
-        """What a call cost in US dollars; of its prompt's tokens some were read from a cache, others written to it."""
-        cached_price = self.input_price if self.cached_price is None else self.cached_price
-        written_price = CACHE_WRITE * self.input_price if self.written_price is None else self.written_price
-        fresh = max(prompt_tokens - cached_tokens - written_tokens, 0)
-        prompt = fresh * self.input_price + cached_tokens * cached_price + written_tokens * written_price
-        return (prompt + completion_tokens * self.output_price) / 1e6
-
     def usage(self, prompt: int, sampled: int, cached: int, written: int, seconds: float) -> Usage:
         """What a call of so many tokens took, and of so many seconds."""
+        prices = (self.input_price, self.output_price, self.cached_price, self.written_price)
         return Usage(
             prompt_tokens=prompt,
             completion_tokens=sampled,
             cached_tokens=cached,
             written_tokens=written,
-            usd=self.usd(prompt, sampled, cached, written),
+            usd=usd(prompt, sampled, cached, written, prices),
             model_seconds=seconds,
         )
+
+
+def usd(
+    prompt: int, sampled: int, cached: int, written: int, prices: tuple[float, float, float | None, float | None]
+) -> float:
+    """What a call cost in US dollars: of its prompt's tokens some were read from a cache, others written to it.
+    `prices` are those of the prompt, of the reply, and of these two; None as in `Endpoint`."""
+    plain, reply, reading, writing = prices
+    reading = plain if reading is None else reading
+    writing = CACHE_WRITE * plain if writing is None else writing
+    fresh = max(prompt - cached - written, 0)
+    return (fresh * plain + cached * reading + written * writing + sampled * reply) / 1e6

@@ -14,13 +14,15 @@ the reply, its usage and its choice in the completion's, `{…, "usage": {…}, 
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Mapping
 from operator import attrgetter
 from typing import Annotated, Any, cast
 
 import msgspec
 
 from silva.models.carried import Open, Reader, joined, nested
-from silva.tree import Json, OtherPart, Part, TextPart, ThinkingPart, ToolCall
+from silva.tree import ImagePart, Json, OtherPart, Part, TextPart, ThinkingPart, ToolCall
 
 _encode = msgspec.json.Encoder().encode
 
@@ -34,6 +36,22 @@ Id = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
 
 class WireError(ValueError):
     """A reply of the wrong shape, or a conversation that cannot be written."""
+
+
+def bytes_of(part: ImagePart, images: Mapping[str, bytes]) -> bytes:
+    """The bytes of a picture of a request.
+
+    Raises:
+        WireError: they are not there.
+    """
+    if (data := images.get(part.hash)) is None:
+        raise WireError(f"image {part.hash[:12]} is in the conversation but its bytes are not in the request")
+    return data
+
+
+def data_url(data: bytes, media_type: str) -> str:
+    """A picture as its own address."""
+    return f"data:{media_type};base64,{base64.b64encode(data).decode()}"
 
 
 class WireFunction(Open):

@@ -29,7 +29,7 @@ from silva.models.body import Written
 from silva.models.call_ids import told_apart
 from silva.models.carried import merged
 from silva.models.model import Request, Sampling
-from silva.models.wire import WireError
+from silva.models.wire import WireError, bytes_of
 from silva.tree import ImagePart, Json, Message, OtherPart, Part, TextPart, ThinkingPart, Tool
 
 MAX_TOKENS = 8192
@@ -178,11 +178,8 @@ class _Writer:
             if isinstance(part, TextPart) and part.text.strip() and (block := self._block(part)):
                 blocks.append(block)
             elif isinstance(part, ImagePart):
-                data = self._images.get(part.hash)
-                if data is None:
-                    what = f"image {part.hash[:12]} is in the conversation but its bytes are not in the request"
-                    raise WireError(what)
-                source = {"type": "base64", "media_type": part.media_type, "data": base64.b64encode(data).decode()}
+                data = base64.b64encode(bytes_of(part, self._images)).decode()
+                source = {"type": "base64", "media_type": part.media_type, "data": data}
                 blocks.append(merged({"type": "image", "source": source}, self._extra(part.extra)))
         return blocks
 

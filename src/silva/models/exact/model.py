@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import AsyncIterator
 
+from silva.models.endpoint import Endpoint
 from silva.models.errors import ModelError
 from silva.models.exact.backend import Draw, Image, NativeBackend, Piece, Sampled
 from silva.models.exact.continuation import Continuation, Prompt, prompt_for
@@ -20,10 +21,14 @@ from silva.models.exact.renderer import CONVERSATION_CHANGED, Renderer
 from silva.models.exact.reply import Parsed
 from silva.models.exact.template import RenderError
 from silva.models.model import Completion, Delta, Request
-from silva.tree import ImagePart, Json, Message, Tokens, Usage
+from silva.models.wire import WireError, bytes_of
+from silva.tree import ImagePart, Json, Message, Tokens
 
 MOST_REMEMBERED = 4096
 """Sessions remembered; the longest unused are let go first."""
+
+FREE = Endpoint(url="", model="")
+"""Costs nothing."""
 
 RESTART_REASON = "restart"
 """Attribute of a completion (and so of its node) whose prompt does not go on from what was known: the reason."""
@@ -38,7 +43,7 @@ class ExactModel:
     Args:
         renderer: of the model that is served.
         backend: where it is served; closed with this.
-        prices: US dollars per million tokens of prompt and of reply.
+        priced: the endpoint whose prices count.
         remembers: whether the last ids of each session are kept here; a caller that keeps them itself says no.
     """
 
@@ -47,13 +52,13 @@ class ExactModel:
         renderer: Renderer,
         backend: NativeBackend,
         *,
-        prices: tuple[float, float] = (0.0, 0.0),
+        priced: Endpoint = FREE,
         remembers: bool = True,
     ) -> None:
         self.name = backend.name
         self.renderer = renderer
         self.backend = backend
-        self._prices = prices
+        self._priced = priced
         self._remembers = remembers
         self._sessions: OrderedDict[str, Continuation] = OrderedDict()
 
@@ -140,18 +145,11 @@ class ExactModel:
         )
 
     def _images(self, request: Request) -> tuple[Image, ...]:
-        images: list[Image] = []
-        for message in request.messages:
-            for part in message.parts:
-                if not isinstance(part, ImagePart):
-                    continue
-                data = request.images.get(part.hash)
-                if data is None:
-                    raise self._refused(
-                        f"image {part.hash[:12]} is in the conversation but its bytes are not in the request"
-                    )
-                images.append(Image(data=data, media_type=part.media_type))
-        return tuple(images)
+        shown = [part for message in request.messages for part in message.parts if isinstance(part, ImagePart)]
+        try:
+            return tuple(Image(data=bytes_of(part, request.images), media_type=part.media_type) for part in shown)
+        except WireError as fault:
+            raise self._refused(str(fault)) from fault
 
     def _reader(self, request: Request, prompt: Prompt):
         tools = () if request.sampling.tool_choice == "none" else request.tools
@@ -163,7 +161,6 @@ class ExactModel:
         message = parsed.message
         called = message.tool_calls and sampled.finish_reason == "stop"
         drawn = len(sampled.ids)
-        usd = (len(prompt.ids) * self._prices[0] + drawn * self._prices[1]) / 1e6
         attributes: Json = {RESTART_REASON: prompt.restart} if prompt.restart else {}
         completion = Completion(
             message=message,
@@ -171,13 +168,7 @@ class ExactModel:
             tokens=Tokens(ids=sampled.ids, sampled=drawn, logprobs=sampled.logprobs),
             prompt_ids=prompt.ids,
             logprobs=sampled.logprobs,
-            usage=Usage(
-                prompt_tokens=len(prompt.ids),
-                completion_tokens=drawn,
-                cached_tokens=sampled.cached_tokens,
-                usd=usd,
-                model_seconds=sampled.waited,
-            ),
+            usage=self._priced.usage(len(prompt.ids), drawn, sampled.cached_tokens, 0, sampled.waited),
             model=sampled.model or self.name,
             policy_version=sampled.policy_version,
             seconds=sampled.seconds,

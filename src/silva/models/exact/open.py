@@ -53,4 +53,4 @@ def open_exact(
     """
     renderer = open_renderer(source) if isinstance(source, str | Path) else source
     backend = open_backend(kind, endpoint, **options)
-    return ExactModel(renderer, backend, prices=(endpoint.input_price, endpoint.output_price), remembers=remembers)
+    return ExactModel(renderer, backend, priced=endpoint, remembers=remembers)

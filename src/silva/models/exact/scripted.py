@@ -14,7 +14,6 @@ from silva.models.exact.reply import Alphabet
 from silva.models.exact.syntax import Syntax
 from silva.models.exact.template import RenderError
 from silva.models.scripted import tokens
-from silva.models.serving.chat import ReplyCall
 from silva.tree import ImagePart, Message, Tool
 
 
@@ -81,9 +80,8 @@ class ByteRenderer(Renderer):
         for message in messages:
             if any(isinstance(part, ImagePart) for part in message.parts):
                 raise RenderError("the scripted model reads no images: leave them out")
-            calls = tuple(ReplyCall(name=call.name, arguments=call.arguments) for call in message.tool_calls)
             try:
-                words = tokens.written(message.text, calls).encode()
+                words = tokens.written(message.text, message.tool_calls).encode()
             except UnicodeEncodeError as fault:
                 raise RenderError("the conversation cannot be tokenised for scripted: half a surrogate pair") from fault
             yield from (tokens.ROLES[message.role], *words, tokens.END)

@@ -8,7 +8,6 @@ each piece tells which.
 
 from __future__ import annotations
 
-import base64
 import math
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -18,7 +17,7 @@ import msgspec
 from silva.models.exact.backend import DisagreementError, Draw, Piece
 from silva.models.exact.gathering import Gathering, GatheringBackend
 from silva.models.failure import Failures
-from silva.models.wire import Count, Id
+from silva.models.wire import Count, Id, data_url
 from silva.tree import Json
 
 PATH = "/generate"
@@ -81,9 +80,7 @@ class SglangBackend(GatheringBackend):
             "stream": stream,
         }
         if draw.images:
-            body["image_data"] = [
-                f"data:{image.media_type};base64,{base64.b64encode(image.data).decode()}" for image in draw.images
-            ]
+            body["image_data"] = [data_url(image.data, image.media_type) for image in draw.images]
         return msgspec.json.encode(body | self.endpoint.extra | {"input_ids": draw.prompt_ids})
 
 

@@ -18,7 +18,7 @@ from pydantic import (
     model_validator,
 )
 
-from silva.models.endpoint import CACHE_WRITE
+from silva.models.endpoint import usd
 from silva.tree import Usage
 
 
@@ -52,11 +52,8 @@ class Price(Section):
 
     def usd(self, usage: Usage) -> float:
         """What a reply cost."""
-        cached = self.input if self.cached is None else self.cached
-        written = CACHE_WRITE * self.input if self.written is None else self.written
-        fresh = max(usage.prompt_tokens - usage.cached_tokens - usage.written_tokens, 0)
-        prompt = fresh * self.input + usage.cached_tokens * cached + usage.written_tokens * written
-        return (prompt + usage.completion_tokens * self.output) / 1e6
+        tokens = (usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.written_tokens)
+        return usd(*tokens, (self.input, self.output, self.cached, self.written))
 
 
 class StaticBackend(Section):

@@ -9,18 +9,17 @@ import re
 from collections.abc import Sequence
 
 from silva.models.exact.calls import read_tagged
-from silva.models.serving.chat import ReplyCall
-from silva.tree import Tool
+from silva.tree import Tool, ToolCall
 
 _CALL = re.compile(r"<tool_call>(.*?)</tool_call>", re.DOTALL)
 
 
-def split_calls(text: str, tools: Sequence[Tool] = ()) -> tuple[str, tuple[ReplyCall, ...]]:
+def split_calls(text: str, tools: Sequence[Tool] = ()) -> tuple[str, tuple[ToolCall, ...]]:
     """Take the tool calls out of a reply's text. If any of them cannot be read, all stays text."""
-    calls: list[ReplyCall] = []
+    calls: list[ToolCall] = []
     for block in _CALL.findall(text):
         read = read_tagged(block, tools) if block.lstrip().startswith(("{", "<")) else None  # a bare word is no call
         if read is None:
             return text, ()
-        calls += [ReplyCall(name=name, arguments=arguments) for name, arguments, _ in read]
+        calls += [ToolCall(id="", name=name, arguments=arguments) for name, arguments, _ in read]
     return (_CALL.sub("", text).strip(), tuple(calls)) if calls else (text, ())

@@ -28,7 +28,6 @@ from silva.models.exact.template import RenderError
 from silva.models.exact.templated import TemplateRenderer
 from silva.models.local.calls import split_calls
 from silva.models.serving import ChatMessage, ChatRequest, Refusal
-from silva.models.serving.chat import ReplyCall
 from silva.tree import Message, TextPart, Tool, ToolCall
 from silva.tree.message import Role
 
@@ -105,14 +104,14 @@ class Prompter:
         if len(self._remembered) > MOST_REMEMBERED:
             self._remembered.popitem(last=False)
 
-    def calls(self, text: str, ids: list[int], request: ChatRequest) -> tuple[str, tuple[ReplyCall, ...]]:
+    def calls(self, text: str, ids: list[int], request: ChatRequest) -> tuple[str, tuple[ToolCall, ...]]:
         """A reply's words and its calls, in the form the model's family writes them."""
         if TAGGED in self.renderer.syntax.calls:
             return split_calls(text, _tools(request))
         message = self.renderer.parse(ids, _tools(request)).message
         if not message.tool_calls:
             return text, ()
-        calls = tuple(ReplyCall(name=call.name, arguments=call.arguments) for call in message.tool_calls)
+        calls = tuple(ToolCall(id="", name=call.name, arguments=call.arguments) for call in message.tool_calls)
         return message.text, calls
 
     def _known(self, request: ChatRequest, count: int) -> list[int] | None:

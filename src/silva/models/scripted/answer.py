@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 
 from silva.models.scripted import tokens
-from silva.models.serving.chat import ChatReply, ChatRequest, ReplyCall
+from silva.models.serving.chat import ChatReply, ChatRequest
+from silva.tree import ToolCall
 
 
 class Call(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -37,7 +38,7 @@ class Answer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def reply(self, request: ChatRequest, model: str) -> ChatReply:
         """The chat reply. Ids and logprobs are made only when the request asks for them."""
         calls = tuple(
-            ReplyCall(name=call.name, arguments=call.raw, id=call.id or f"call_{request.turn}_{index}")
+            ToolCall(name=call.name, arguments=call.raw, id=call.id or f"call_{request.turn}_{index}")
             for index, call in enumerate(self.tool_calls)
         )
         written = tokens.written(self.text, calls)

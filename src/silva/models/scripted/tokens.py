@@ -6,16 +6,19 @@ turn begins with this prompt and this reply, as it does for a model whose templa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
-from silva.models.serving.chat import ChatMessage, ChatRequest, ReplyCall
+from silva.models.serving.chat import CallFunction, ChatMessage, ChatRequest
+from silva.tree import ToolCall
 
 END = 256
 ROLES = {"system": 257, "developer": 257, "user": 258, "assistant": 259, "tool": 260}
 TOOLS = 261
 
 
-def written(text: str, calls: tuple[ReplyCall, ...]) -> str:
+def written(text: str, calls: Sequence[CallFunction | ToolCall]) -> str:
     """An assistant message as the text that would have been sampled."""
     parts = [text] if text else []
     parts += [f'<tool_call>{{"name": "{call.name}", "arguments": {call.arguments}}}</tool_call>' for call in calls]
@@ -25,8 +28,7 @@ def written(text: str, calls: tuple[ReplyCall, ...]) -> str:
 def _history(message: ChatMessage) -> str:
     if not message.tool_calls:
         return message.text
-    calls = tuple(ReplyCall(name=call.function.name, arguments=call.function.arguments) for call in message.tool_calls)
-    return written(message.text, calls)
+    return written(message.text, [call.function for call in message.tool_calls])
 
 
 def prompt_ids(request: ChatRequest) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ bytes ─▶ Exchange ─▶ ChatApp (token, route, decode) ─▶ its `chat` �
 """
 
 from silva.models.serving.app import ChatApp
-from silva.models.serving.chat import ChatMessage, ChatReply, ChatRequest, ReplyCall
+from silva.models.serving.chat import ChatMessage, ChatReply, ChatRequest
 from silva.models.serving.exchange import Exchange, Refusal
 from silva.models.serving.server import ServerThread, serve_forever
 
@@ -15,7 +15,6 @@ __all__ = [
     "ChatRequest",
     "Exchange",
     "Refusal",
-    "ReplyCall",
     "ServerThread",
     "serve_forever",
 ]

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from silva.tree import Json
+from silva.models.body import usage_block, written_call
+from silva.tree import Json, ToolCall
 
 _encode = msgspec.json.Encoder().encode
 
@@ -109,21 +110,13 @@ class ChatRequest(msgspec.Struct, frozen=True):
 NOT_OFFERED = ChatRequest.__struct_fields__[ChatRequest.__struct_fields__.index("response_format") :]
 
 
-class ReplyCall(msgspec.Struct, frozen=True):
-    """A tool call to reply with; `arguments` is raw text, valid JSON or not."""
-
-    name: str
-    arguments: str = "{}"
-    id: str = ""
-
-
 class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
-    """A reply. `ids` and `logprobs` are of the sampled tokens; `pieces` their texts, for the logprobs block.
-    `fingerprint` names the weights, so it is told as their policy version, too."""
+    """A reply. A call without an id is named by its place. `ids` and `logprobs` are of the sampled tokens; `pieces`
+    their texts, for the logprobs block. `fingerprint` names the weights, so it is told as their policy version, too."""
 
     text: str = ""
     thinking: str = ""
-    tool_calls: tuple[ReplyCall, ...] = ()
+    tool_calls: tuple[ToolCall, ...] = ()
     finish_reason: str = "stop"
     ids: tuple[int, ...] = ()
     logprobs: tuple[float, ...] = ()
@@ -134,15 +127,6 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
     cached_tokens: int = 0
     model: str = ""
     fingerprint: str | None = None
-
-    def usage(self) -> Json:
-        """The usage block."""
-        return {
-            "prompt_tokens": self.prompt_tokens,
-            "completion_tokens": self.completion_tokens,
-            "total_tokens": self.prompt_tokens + self.completion_tokens,
-            "prompt_tokens_details": {"cached_tokens": self.cached_tokens},
-        }
 
     def message(self) -> Json:
         """The message block."""
@@ -156,12 +140,7 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
     def calls(self) -> list[Json]:
         """The tool calls, an id given to those without; an id need only be unique within its reply."""
         return [
-            {
-                "id": call.id or f"call_{index}",
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.arguments},
-            }
-            for index, call in enumerate(self.tool_calls)
+            written_call(call, False) | {"id": call.id or f"call_{index}"} for index, call in enumerate(self.tool_calls)
         ]
 
     def logprob_block(self) -> Json | None:
@@ -185,7 +164,7 @@ class ChatReply(msgspec.Struct, frozen=True, kw_only=True):
         if request.logprobs:
             choice["logprobs"] = self.logprob_block()
         told: Json = {
-            "usage": self.usage(),
+            "usage": usage_block(self.prompt_tokens, self.completion_tokens, self.cached_tokens),
             "system_fingerprint": self.fingerprint,
             "policy_version": self.fingerprint,
         }

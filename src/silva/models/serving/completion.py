@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from silva.models.body import usage_block
 from silva.models.failure import UNREADABLE
 from silva.models.serving.exchange import Refusal
 from silva.models.serving.offered import check_offered
@@ -143,13 +144,7 @@ class CompletionReply(msgspec.Struct, frozen=True, kw_only=True):
 
     def usage(self) -> Json:
         """The usage block."""
-        sampled = len(self.sampled.ids)
-        return {
-            "prompt_tokens": len(self.prompt_ids),
-            "completion_tokens": sampled,
-            "total_tokens": len(self.prompt_ids) + sampled,
-            "prompt_tokens_details": {"cached_tokens": self.cached_tokens},
-        }
+        return usage_block(len(self.prompt_ids), len(self.sampled.ids), self.cached_tokens)
 
     def encode(self, request: CompletionRequest) -> bytes:
         """The reply as one JSON body; ids and logprobs only where the request asks for them."""

@@ -4,16 +4,14 @@ stopped by load like any other process."""
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
-from pathlib import Path
 
-from silva.models.bundled import packed_weights, require
+from silva.models.child import python_path
 from silva.models.gateway.config import LocalBackends, ProcessBackends
 from silva.models.gateway.providers.process import ProcessProvider
 from silva.models.gateway.routing.fleet import Fleet
 from silva.models.local import MODEL
-from silva.models.local.checkpoint import read_architecture, weight_files
+from silva.models.local.server import check_servable
 from silva.models.local.vllm import START_SECONDS as VLLM_START_SECONDS
 from silva.models.local.vllm import VllmOptions, require_vllm
 from silva.models.local.weights import served_name
@@ -61,7 +59,6 @@ def _served(chosen: LocalBackends) -> ProcessBackends:
     }
     command = [sys.executable, "-m", "silva", "models", "serve", "local", "--port", "{port}", "--token-env", TOKEN_ENV]
     command += [str(word) for option in options.items() if option[1] is not None for word in option]
-    source = str(Path(__file__).resolve().parents[4])  # a checkout that is not installed must still find itself
     own = chosen.engine == "torch"
     return ProcessBackends(
         provider="process",
@@ -71,7 +68,7 @@ def _served(chosen: LocalBackends) -> ProcessBackends:
         health="/healthz" if own else "/health",
         token_env=TOKEN_ENV,
         start_seconds=START_SECONDS if own else VLLM_START_SECONDS,
-        variables={"PYTHONPATH": os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))},
+        variables={"PYTHONPATH": python_path()},
         **chosen.model_dump(include={"least", "most", "target", "idle"}),
     )
 
@@ -81,9 +78,4 @@ def _require(chosen: LocalBackends) -> None:
         require_vllm(VllmOptions(python=chosen.engine_python))
         if chosen.weights is not None:
             return  # vLLM reads the folder itself, in its own environment
-    if chosen.weights is None:
-        packed_weights()
-    else:
-        read_architecture(chosen.weights)
-        weight_files(chosen.weights)
-    require("torch", "safetensors", "tokenizers")
+    check_servable(chosen.weights)

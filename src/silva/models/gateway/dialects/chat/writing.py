@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import msgspec
 
-from silva.models.body import CHAT, written_call, written_part
+from silva.models.body import CHAT, usage_block, written_call, written_part
 from silva.models.carried import merged
 from silva.models.gateway.dialects.dialect import Asked, Stamp
 from silva.models.model import Completion
@@ -116,15 +116,7 @@ def finish_of(completion: Completion, legacy: bool = False) -> str:
 
 def usage_of(usage: Usage) -> Json:
     """The usage block."""
-    details: Json = {"cached_tokens": usage.cached_tokens}
-    if usage.written_tokens:
-        details["cache_write_tokens"] = usage.written_tokens
-    return {
-        "prompt_tokens": usage.prompt_tokens,
-        "completion_tokens": usage.completion_tokens,
-        "total_tokens": usage.prompt_tokens + usage.completion_tokens,
-        "prompt_tokens_details": details,
-    }
+    return usage_block(usage.prompt_tokens, usage.completion_tokens, usage.cached_tokens, usage.written_tokens)
 
 
 def function_of(call: ToolCall, ours: bool = False) -> Json:

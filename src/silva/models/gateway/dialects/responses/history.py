@@ -8,14 +8,13 @@ to a client. The other direction of `items`.
 
 from __future__ import annotations
 
-import base64
 from typing import Any
 
 from silva.models.anthropic.marks import parsed_object
 from silva.models.carried import merged
 from silva.models.gateway.dialects.chat.history import DEVELOPER
 from silva.models.gateway.dialects.responses.marks import AFTER, ITEM, PART, mark_of
-from silva.models.wire import WireError
+from silva.models.wire import bytes_of, data_url
 from silva.tree import ImagePart, Json, Message, OtherPart, Part, TextPart, ThinkingPart, ToolCall
 
 
@@ -125,10 +124,7 @@ def _shown(part: Part, images: dict[str, bytes], ours: bool) -> Json | None:
         return merged({"type": "input_text", "text": part.text}, extra)
     if not isinstance(part, ImagePart):
         return None
-    data = images.get(part.hash)
-    if data is None:
-        raise WireError(f"image {part.hash[:12]} is in the conversation but its bytes are not in the request")
-    address = f"data:{part.media_type};base64,{base64.b64encode(data).decode()}"
+    address = data_url(bytes_of(part, images), part.media_type)
     return merged({"type": "input_image", "image_url": address, "detail": part.detail or "auto"}, extra)
 
 
