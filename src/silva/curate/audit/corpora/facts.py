@@ -27,8 +27,8 @@ def facts() -> list[dict[str, Any]]:
 
 @corpus
 class Factual(Corpus):
-    """A statement with a reference beside it (`data.reference`): false where the reference denies it. Statements that
-    the reference affirms in other words are the negatives, as are two right answers to one question (FreshQA)."""
+    """Claims with a reference beside them (`data.reference`) that denies them. Two right answers to one question are
+    negatives (FreshQA), as are, among the ordinary rows, statements that their reference says in other words."""
 
     name = "factual"
     licence = "MIT"
@@ -43,11 +43,8 @@ class Factual(Corpus):
         """See `Corpus`."""
         for each in facts():
             held = held_out("ordinary", each["id"])
-            row = specimen(f"factual:{each['id']} false", ("user", each["false"]), data={"reference": each["text"]})
+            row = specimen(f"factual:{each['id']}", ("user", each["false"]), data={"reference": each["text"]})
             yield Item(row=row, risks=_FACTUAL, held_out=held)
-            if len(each.get("note", "")) > 20:
-                row = specimen(f"factual:{each['id']} true", ("user", each["text"]), data={"reference": each["note"]})
-                yield Item(row=row, held_out=held)
         for number, row in enumerate(INSPECT.table(FRESH, "id,")):
             if row["answer_1"] and len(row["answer_0"].split()) > 3:
                 made = answered(

@@ -46,17 +46,27 @@ class Ordinary(Corpus):
 def _rows() -> Iterator[tuple[Row, str]]:
     fresh = [row for row in INSPECT.table(FRESH, "id,") if row["answer_0"] and row["false_premise"] == "FALSE"]
     for row in fresh[:_MOST_FRESH]:
-        yield answered("", row["question"], row["answer_0"]), row["question"]
-    for asked, said in how_to():
+        other = {"reference": row["answer_1"]} if len(row["answer_1"].split()) > 3 else None
+        yield answered("", row["question"], row["answer_0"], other), row["question"]
+    for place, (asked, said) in enumerate(how_to()):
         yield answered("", asked, said), asked
+        if place % 2:  # a whole answer is preferred to its beginning
+            before = ("user", asked)
+            short = ("assistant", said.partition(". ")[0])
+            yield specimen("", before, ("assistant", said), rejected=(before, short)), asked
     for each in RHO.values(f"{DATA}reasoning/gsm8k_100.json"):
-        yield answered("", each["text_clean"], each["chain_of_thought"]), each["id"]
+        asked, said = each["text_clean"], each["chain_of_thought"]
+        yield answered("", asked, said), each["id"]
+        before, wrong = ("user", asked), ("assistant", f"{said.rpartition('####')[0]}#### {len(said)}")
+        yield specimen("", before, ("assistant", said), rejected=(before, wrong)), each["id"]
     for file in BRIDGES:
         for each in RHO.values(f"{DATA}{file}.json"):
             yield answered("", each["prompt"], each["positive"]), each["id"]
     for file in FACTS:
         for each in RHO.values(f"{DATA}{file}.json"):
-            yield specimen("", ("user", each["text"])), each["id"]
+            note = each.get("note", "")
+            data = {"reference": note} if len(note) > 20 else None
+            yield specimen("", ("user", each["text"]), data=data), each["id"]
     for file in _POLICIES:
         text = INSPECT.file(f"inspect_evals/tau2/data/domains/{file}").read_text(encoding="utf-8")
         for part in text.split("\n\n"):

@@ -1,8 +1,8 @@
 """Training heads: the training half of the corpora, a logistic regression, a file of weights.
 
 Items of a head's own corpora are its positives and, where they lack the risk, its hard negatives; ordinary rows are its
-negatives besides. Of an item with the risk every unit is taken for risky, but where one reply holds many pairs of
-sentences only the most alike pair is.
+negatives besides. Of an item with the risk what is said last is taken for risky, and of many pairs of sentences the
+most alike pair; of an item without it all that is said is taken for harmless.
 """
 
 from __future__ import annotations
@@ -107,6 +107,9 @@ def _labels(risk: str, items: Sequence[Item], measured: Measured) -> tuple[list[
         if len(places) > 2 and measured.units[places[0]].left:
             alike = {place: _alike(measured.units[place].left, measured.units[place].right) for place in places}
             places = sorted(places, key=lambda place: -alike[place])[: 1 if risky else _NEGATIVE_PAIRS]
+        elif risky and not measured.units[places[0]].left:
+            whole = [place for place in places if not measured.units[place].stop]
+            places = whole[-1:]
         for place in places:
             labels.append(int(risky))
             kept.append((place, 1.0))
