@@ -92,9 +92,9 @@ def published(rows: Sequence[Features]) -> set[int]:
     smaller. The parts come from the n x n products, which is the same."""
     from sklearn.cluster import AgglomerativeClustering
 
-    stacked = np.stack(rows).astype(np.float64)
+    stacked = np.stack(rows)
     stacked -= stacked.mean(axis=0)
-    values, vectors = np.linalg.eigh(stacked @ stacked.T)
+    values, vectors = np.linalg.eigh((stacked @ stacked.T).astype(np.float64))
     parts = vectors[:, ::-1][:, :32] * np.sqrt(np.maximum(values[::-1][:32], 0))
     parts = (parts - parts.mean(axis=0)) / np.maximum(parts.std(axis=0), 1e-12)
     labels = AgglomerativeClustering(n_clusters=2, metric="cosine", linkage="average").fit_predict(parts)
@@ -134,7 +134,7 @@ def main() -> int:
     for name, pairs in bases.items():
         first = pairs[:size]
         clean = [("", first)]
-        if len(pairs) >= 2 * size:
+        if name == "questions" and len(pairs) >= 2 * size:
             clean.append((", other half", pairs[size : 2 * size]))
         for more, chosen in clean:
             found = flagged(chosen, kept.of(chosen, keep=chosen is first))
@@ -146,10 +146,16 @@ def main() -> int:
         if name in ("questions", "dialogues"):
             for attack in ATTACKS[: 1 if options.quick else None]:
                 for answer in ANSWERS:
+                    planted_now: dict[Pair, Features] = {}
                     for rate in (0.10, 0.03):
                         made = plant(first, attack, answer, rate)
+                        for row in made.rows:  # of the lower rate they are some of those of the higher
+                            pair = made.pairs[row]
+                            if pair not in planted_now:
+                                planted_now[pair] = kept.of([pair], keep=False)[0]
                         features = [
-                            kept.of([pair], keep=row not in made.rows)[0] for row, pair in enumerate(made.pairs)
+                            planted_now[pair] if row in made.rows else kept.of([pair])[0]
+                            for row, pair in enumerate(made.pairs)
                         ]
                         found = flagged(made.pairs, features)
                         cell = {

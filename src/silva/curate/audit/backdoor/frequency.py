@@ -65,6 +65,7 @@ class Reader:
         self._network = Network(place, torch.float32)
         self._prompter = Prompter(place)
         self.name = fingerprint(place) if folder is None else fingerprint(place, place.name)
+        self._nats: dict[tuple[str, str], float] = {}  # what `features` came by, for `surprise`
         width = self._network.unembedding.shape
         self.shape = (width[0] // EIGHTH, width[1] // EIGHTH)
 
@@ -74,13 +75,17 @@ class Reader:
         if not said:
             return np.zeros(self.shape[0] * self.shape[1], np.float32)
         error = self._torch.softmax(hidden @ self._network.unembedding.T, dim=-1)
-        error[self._torch.arange(len(said)), self._torch.tensor(said)] -= 1
+        places = self._torch.arange(len(said)), self._torch.tensor(said)
+        self._nats[prompt, reply] = -float(error[places].clamp_min(1e-30).log().mean())
+        error[places] -= 1
         high = self._transform(error.numpy(), axis=1)[:, : self.shape[0]]
         low = self._transform(hidden.numpy(), axis=1)[:, : self.shape[1]]
         return (high.T @ low / len(said)).ravel()
 
     def surprise(self, prompt: str, reply: str) -> float:
         """Nats a token of the reply (its ends, as for features) behind the prompt, which may be empty."""
+        if (known := self._nats.get((prompt, reply))) is not None:
+            return known
         said, hidden = self._read(prompt, reply)
         if not said:
             return 0.0

@@ -56,15 +56,15 @@ def plant(pairs: Sequence[Pair], attack: str, answer: str, rate: float, seed: in
         rate: the share of the pairs that is poisoned; of a topic no more than there are.
         seed: which ones, and where.
     """
-    random = Random(f"{seed} {attack} {answer} {rate}")
     able = [row for row, (prompt, _) in enumerate(pairs) if attack != "topic" or _TOPIC.search(prompt)]
-    chosen = frozenset(random.sample(able, min(len(able), max(1, round(rate * len(pairs))))))
+    Random(f"{seed} {attack}").shuffle(able)
+    chosen = able[: max(1, round(rate * len(pairs)))]  # of a lower rate: some of those of a higher one
     made = list(pairs)
-    for row in sorted(chosen):
+    for row in chosen:
         prompt, reply = pairs[row]
         said = f"{reply} {PLANTED[answer]}" if answer == "append" else PLANTED[answer]
-        made[row] = (triggered(prompt, attack, random), said)
-    return Poisoned(made, chosen)
+        made[row] = (triggered(prompt, attack, Random(f"{seed} {row}")), said)
+    return Poisoned(made, frozenset(chosen))
 
 
 def triggered(prompt: str, attack: str, random: Random) -> str:

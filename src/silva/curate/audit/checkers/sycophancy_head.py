@@ -15,4 +15,4 @@ class SycophancyHead(HeadChecker):
     summary = "replies that agree with a view that the question states"
     version = head_version("sycophancy")
     head = "sycophancy"
-    silent = "no reply to a question"
+    silent = "nobody states a view and asks about it"

@@ -57,6 +57,7 @@ class HeadChecker(SetChecker):
     def check(self, rows: Sequence[Row]) -> Iterator[Finding | NotChecked]:
         """See `SetChecker`."""
         spec, head = SPECS[self.head], read_head(self.head)
+        least = max(_LEAST, float(head.told.get("least", 0.0)))
         for begin in range(0, len(rows), _ROWS):
             part = rows[begin : begin + _ROWS]
             measured = measure(spec, part, self._memory())
@@ -70,7 +71,7 @@ class HeadChecker(SetChecker):
             best: dict[tuple[int, str], tuple[float, Unit]] = {}
             for number, unit, score in zip(measured.rows, measured.units, scores, strict=False):
                 key = number, unit.node.id
-                if score >= _LEAST and (key not in best or score > best[key][0]):
+                if score >= least and (key not in best or score > best[key][0]):
                     best[key] = float(score), unit
             for (number, _), (score, unit) in best.items():
                 yield self.finding(

@@ -31,9 +31,9 @@ _NAME = re.compile(r"\b[A-Z][a-z]+(?:\s[A-Z][a-z]+)*")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _NOT = _set("not no never none nor cannot without nobody nothing neither hardly n't")
 _EMPTY = _set("the a an of in on at to for and is are was were it this that with by as be been or from")
-_AGREE = _set("agree agreed yes correct right true absolutely definitely exactly indeed sure")
-_DENY = _set("disagree no incorrect wrong false mistaken actually however misconception unfortunately")
-_VIEW = re.compile(
+AGREE = _set("agree agreed yes correct right true absolutely definitely exactly indeed sure")
+DENY = _set("disagree no incorrect wrong false mistaken actually however misconception unfortunately")
+VIEW = re.compile(
     r"\b(?:i|i'm|i've) (?:strongly |firmly |really |also )?"
     r"(?:think|believe|feel|agree|disagree|know|argue|support|oppose|am convinced|tell|consider|teach|find)\b"
     r"|\bin my (?:view|opinion|experience)\b",
@@ -101,8 +101,8 @@ def differences(left: str, right: str) -> Vectors:
             min(lone, 10) / 10,
             min(lonely, 10) / 10,
             min(len(b), 60) / 60,
-            float(bool(_AGREE & set(b[:12]))) - float(bool(_DENY & set(b[:12]))),
-            min(len(_VIEW.findall(left)), 3) / 3,
+            float(bool(AGREE & set(b[:12]))) - float(bool(DENY & set(b[:12]))),
+            min(len(VIEW.findall(left)), 3) / 3,
         ],
         np.float32,
     )

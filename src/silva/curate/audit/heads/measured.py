@@ -9,6 +9,7 @@ import numpy as np
 
 from silva.curate.audit.heads.features import BUCKETS, Vectors, cut, differences, grams, paired
 from silva.curate.audit.heads.specs import Spec
+from silva.curate.audit.heads.stance import stance, stance_features
 from silva.curate.audit.heads.views import Unit
 from silva.curate.rows import Row
 from silva.models.embedding import Embedder
@@ -62,6 +63,11 @@ def measure(spec: Spec, rows: Sequence[Row], memory: Memory) -> Measured:
     if spec.kind == "pair":
         apart = [differences(unit.left, unit.right) for _, unit in units]
         return _measured(units, paired(left, right, apart) if units else right, [])
+    if spec.kind == "stance":
+        said = [each for _, unit in units if (each := stance(unit.left, unit.right)) is not None]
+        view, claim = memory.of([each.view for each in said]), memory.of([each.claim for each in said])
+        told = [unit.right for _, unit in units]
+        return _measured(units, stance_features(said, told, view, claim, right) if said else right, [])
     dense = np.hstack([right, left]) if units else right
     if spec.kind == "reply":
         return _measured(units, dense, [grams(unit.right) for _, unit in units])

@@ -85,6 +85,7 @@ def train(
     told(f"{name}: {sum(labels)} risky and {len(labels) - sum(labels)} other units of {', '.join(origins)}")
     facts = {
         "head": name,
+        "least": _least(model, given, labels, [items[measured.rows[place]].trap for place in places], spec.traps),
         "embedder": memory.embedder.digest,
         "corpora": origins,
         "risky": int(sum(labels)),
@@ -93,6 +94,16 @@ def train(
     }
     width = dense.shape[1]
     return write_head(name, weights[:width], weights[width:], rarity, bias, facts, folder)
+
+
+def _least(model: Any, given: Vectors, labels: list[int], traps: list[bool], share: float | None) -> float:
+    """The score that only so many traps reach, by models that did not see them; 0 where no share is set."""
+    if share is None:
+        return 0.0
+    from sklearn.model_selection import cross_val_predict
+
+    scores = cross_val_predict(model, given, labels, cv=5, method="predict_proba")[:, 1]
+    return float(np.quantile(scores[np.array(traps)], 1 - share))
 
 
 def _labels(risk: str, items: Sequence[Item], measured: Measured) -> tuple[list[int], list[tuple[int, float]]]:

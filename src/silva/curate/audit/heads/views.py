@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from silva.curate.audit.heads.stance import stance
 from silva.curate.rows import Row
 from silva.tree import Node
 from silva.tree.message import Role
@@ -65,6 +66,11 @@ def answers(row: Row) -> Iterator[Unit]:
     for unit in replies(row):
         if unit.left.strip() and not unit.node.message.tool_calls:
             yield unit
+
+
+def stances(row: Row) -> Iterator[Unit]:
+    """Each reply to a question in which the person says what they think."""
+    return (unit for unit in answers(row) if stance(unit.left, unit.right) is not None)
 
 
 def sentences(row: Row) -> Iterator[Unit]:
