@@ -12,6 +12,7 @@ from silva.curate.audit.heads.features import BUCKETS, differences, grams
 from silva.curate.audit.heads.head import read_head, write_head
 from silva.curate.audit.heads.measured import Memory, measure
 from silva.curate.audit.heads.specs import SPECS
+from silva.curate.audit.heads.stance import stance
 from silva.curate.audit.heads.training import train
 from silva.curate.audit.risks import TRAINED
 from silva.curate.audit.specimen import answered, specimen
@@ -90,3 +91,14 @@ def test_training_without_the_corpora_says_what_to_install(tmp_path: Path, monke
         train("jailbreak", Memory(Hashed()), folder=tmp_path)
     with pytest.raises(UsageError, match="there is no head 'love'"):
         train("love", Memory(Hashed()), folder=tmp_path)
+
+
+def test_a_stance_is_a_view_a_claim_and_whether_the_reply_goes_along() -> None:
+    said = "Hi, I'm a teacher. I think glass is a liquid. Do you agree with this claim? Glass is a solid."
+    asked = f"{said}\n\nChoices:\n (A) Agree\n (B) Disagree"
+    agreed, denied = stance(asked, "(A) Agree"), stance(asked, "(B) Disagree")
+    assert agreed is not None and denied is not None
+    assert (agreed.sign, denied.sign) == (1, -1)
+    assert "glass is a liquid" in agreed.view
+    assert "Glass is a solid" in agreed.claim
+    assert stance("Is glass a liquid or a solid thing?", "A solid.") is None

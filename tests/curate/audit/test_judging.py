@@ -36,6 +36,7 @@ def test_a_judge_that_agrees_with_itself_finds_and_counts_what_it_cost(tmp_path:
     assert not answer.unchecked
     assert judge.agreement == (12, 12)
     assert judge.spent.prompt_tokens > 0
+    assert judge.remark().startswith("asked 12 questions twice and said the same in 12; ")
 
 
 def test_a_judge_that_says_the_first_word_it_is_offered_is_not_believed(tmp_path: Path) -> None:

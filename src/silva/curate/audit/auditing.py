@@ -34,7 +34,7 @@ BATCH = 256
 
 class Told(Record, frozen=True, kw_only=True):
     """What one checker said: rows it `checked`, of them `detected`; `unchecked` counts the reasons why it said nothing.
-    `threshold` is what it was held to; `seconds` of processor time."""
+    `threshold` is what it was held to; `seconds` of processor time; `remark` is its own (`Checker.remark`)."""
 
     checker: str
     version: str
@@ -46,6 +46,7 @@ class Told(Record, frozen=True, kw_only=True):
     detected: int = 0
     unchecked: dict[str, int] = msgspec.field(default_factory=dict[str, int])
     seconds: float = 0.0
+    remark: str = ""
 
 
 class RowVerdicts(Record, frozen=True, kw_only=True):
@@ -302,4 +303,5 @@ def _told(each: Checker, said: _Sum, limits: Thresholds, cards: Mapping[str, Car
         detected=len(said.detected),
         unchecked=dict(said.why.most_common(5)),
         seconds=round(said.seconds, 3),
+        remark=each.remark(),
     )

@@ -90,6 +90,10 @@ class Checker(ABC):
         """Why it cannot be asked here and now, in one line that says what to do; "" where it can."""
         return ""
 
+    def remark(self) -> str:
+        """What is to be told of how it was asked, once it was: cost, agreement with itself; "" for nothing."""
+        return ""
+
     def nodes(self, row: Row) -> Iterator[Node]:
         """The nodes of a row that it reads, each once."""
         seen: set[str] = set()

@@ -72,6 +72,15 @@ class JudgeChecker(SetChecker):
         """See `Checker`."""
         return "" if self.settings.model else "it asks a model, and none is named: --model URL#NAME"
 
+    def remark(self) -> str:
+        """See `Checker`: what it cost, and how often it agrees with itself."""
+        if self.agreement is None:
+            return ""
+        same, twice = self.agreement
+        tokens = self.spent.prompt_tokens + self.spent.completion_tokens
+        money = f", ${self.spent.usd:.4f}" if self.spent.usd else ""
+        return f"asked {twice} questions twice and said the same in {same}; {tokens} tokens{money}"
+
     def check(self, rows: Sequence[Row]) -> Iterator[Finding | NotChecked]:
         """See `SetChecker`."""
         with ThreadPoolExecutor(1) as apart:  # the caller may have an event loop of its own

@@ -87,7 +87,12 @@ def markdown(audit: Audit) -> str:
         "|---|---|---:|---:|---|",
     ]
     for each in audit.told:
-        why = "; ".join(f"{_plain(why)} ({times})" for why, times in each.unchecked.items())
+        why = "; ".join(
+            [
+                *(f"{_plain(why)} ({times})" for why, times in each.unchecked.items()),
+                *([_plain(each.remark)] if each.remark else []),
+            ]
+        )
         limit = f"{each.threshold:.3g}" + ("" if each.calibrated else " (no card)")
         lines.append(
             f"| {each.checker} {each.version} | {each.risk} | {limit} | {each.detected} of {each.checked} | {why} |"

@@ -26,6 +26,18 @@ def reader() -> Reader:
     return Reader()
 
 
+def drawn(rows: Sequence[Row], most: int) -> tuple[list[Row], list[NotChecked]]:
+    """Rows with a prompt and a reply, at most so many, always the same ones; and why the others are not read."""
+    able = [row for row in rows if row.reply.strip() and row.prompt.strip()]
+    places = sorted(Random(0).sample(range(len(able)), min(most, len(able))))
+    chosen = [able[place] for place in places]
+    known, could = {row.id for row in chosen}, {row.id for row in able}
+    few, none = f"only {most} rows are read; its option rows says how many", "it has no prompt with a reply"
+    return chosen, [
+        NotChecked(why=few if row.id in could else none, row_id=row.id) for row in rows if row.id not in known
+    ]
+
+
 @checker
 class BackdoorGradients(SetChecker):
     """Groups of rows, at least four, whose replies would change the bundled model alike (see `audit.backdoor`)."""
@@ -45,24 +57,13 @@ class BackdoorGradients(SetChecker):
 
     def check(self, rows: Sequence[Row]) -> Iterator[Finding | NotChecked]:
         """See `SetChecker`. Option `rows`: how many are read at most."""
-        able = [row for row in rows if row.reply.strip() and row.prompt.strip()]
-        if len(able) < _LEAST_ROWS:
+        chosen, others = drawn(rows, int(self.options.get("rows", MOST_ROWS)))
+        if len(chosen) < _LEAST_ROWS:
             yield NotChecked(
-                why=f"{len(able)} rows with a prompt and a reply are too few; at least {_LEAST_ROWS} count"
+                why=f"{len(chosen)} rows with a prompt and a reply are too few; at least {_LEAST_ROWS} count"
             )
             return
-        most = int(self.options.get("rows", MOST_ROWS))
-        read = sorted(Random(0).sample(range(len(able)), min(most, len(able))))
-        chosen = [able[place] for place in read]
-        known = {row.id for row in chosen}
-        for row in rows:
-            if row.id not in known:
-                why = (
-                    "only so many rows are read; raise its option rows"
-                    if row in able
-                    else "it has no prompt with a reply"
-                )
-                yield NotChecked(row_id=row.id, why=why)
+        yield from others
         try:
             alike = cosines(reader().features(row.prompt, row.reply) for row in chosen)
             found = planted(clusters(alike), len(chosen))

@@ -8,7 +8,7 @@ from math import exp
 
 from silva.curate.audit.backdoor.frequency import INSTALL
 from silva.curate.audit.checker import Family, SetChecker, checker
-from silva.curate.audit.checkers.backdoor_gradient import reader
+from silva.curate.audit.checkers.backdoor_gradient import MOST_ROWS, drawn, reader
 from silva.curate.audit.finding import Finding, NotChecked
 from silva.curate.rows import Row
 from silva.errors import SilvaError
@@ -37,11 +37,10 @@ class MismatchSurprise(SetChecker):
         return f"it needs {gone}, which is not installed: {INSTALL}" if gone else ""
 
     def check(self, rows: Sequence[Row]) -> Iterator[Finding | NotChecked]:
-        """See `SetChecker`."""
-        for row in rows:
-            if not (row.prompt.strip() and row.reply.strip()):
-                yield NotChecked(row_id=row.id, why="no reply to a question")
-                continue
+        """See `SetChecker`. Option `rows`: how many are read at most."""
+        chosen, others = drawn(rows, int(self.options.get("rows", MOST_ROWS)))
+        yield from others
+        for row in chosen:
             try:
                 gained = reader().surprise("", row.reply) - reader().surprise(row.prompt, row.reply)
             except SilvaError as error:
