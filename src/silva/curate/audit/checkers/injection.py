@@ -11,7 +11,8 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from silva.curate.audit.checker import Family, RowChecker, checker
-from silva.curate.audit.checkers.order_words import read_signs, seen
+from silva.curate.audit.checkers.order_words import LONGEST, Seen, read_signs, seen
+from silva.curate.audit.checkers.veils import unveiled
 from silva.curate.audit.finding import Finding
 from silva.redteam.defences.classifier import RULES
 from silva.tree import Author
@@ -22,8 +23,14 @@ if TYPE_CHECKING:
 SIGNS = read_signs("injection.toml")
 """The signs."""
 
+_SAID = tuple(each for each in SIGNS if not each.data)
+"""Those that are signs in a user's words, too."""
+
 _DATA_RULE = 0.6
 """The weight of a sentence in data that reads like an order to the agent."""
+
+_HIDDEN = 0.8
+"""The least score of an order that is written in a code: whoever hides one has a reason."""
 
 
 @checker
@@ -34,22 +41,29 @@ class InjectionPatterns(RowChecker):
     risk = "prompt_injection"
     family = Family.RULES
     summary = "data that gives orders to the model, and words that would replace its instructions"
-    version = "1"
+    version = "2"
     roles = frozenset({"user", "tool"})
 
     def check(self, row: Row) -> Iterable[Finding]:
         """See `RowChecker`."""
         for node, part, text in self.texts(row):
-            found = seen(text, SIGNS)
-            score = 0.0 if found is None else found.score
-            names = () if found is None else found.names
-            start, stop = (0, 0) if found is None else (found.start, found.stop)
-            if node.message.role == "tool" or node.author is Author.ATTACKER:
-                rule = next((match for rule in RULES if (match := rule.search(text[: 1 << 18]))), None)
-                if rule is not None:
-                    score = 1 - (1 - score) * (1 - _DATA_RULE)
-                    names = (*names, "an order in data")
-                    start, stop = (start, stop) if found is not None else rule.span()
-            if score:
-                told = f"{'; '.join(names)}: {text[start:stop][:160]}"
-                yield self.finding(row, node, part, start, stop, score=round(score, 4), evidence=told)
+            data = node.message.role == "tool" or node.author is Author.ATTACKER
+            found = _seen(text, data)
+            for how, plain in unveiled(text):
+                hidden = _seen(plain, data)
+                if hidden is not None and (found is None or hidden.score > found.score):
+                    found = Seen(max(hidden.score, _HIDDEN), 0, 0, (f"written in {how}", *hidden.names))
+            if found is not None:
+                told = f"{'; '.join(found.names)}: {text[found.start : found.stop or 160][:160]}"
+                yield self.finding(row, node, part, found.start, found.stop, score=found.score, evidence=told)
+
+
+def _seen(text: str, data: bool) -> Seen | None:
+    found = seen(text, SIGNS if data else _SAID)
+    rule = next((match for rule in RULES if (match := rule.search(text[:LONGEST]))), None) if data else None
+    if rule is None:
+        return found
+    if found is None:
+        return Seen(_DATA_RULE, rule.start(), rule.end(), ("an order in data",))
+    score = round(1 - (1 - found.score) * (1 - _DATA_RULE), 4)
+    return found._replace(score=score, names=(*found.names, "an order in data"))

@@ -27,9 +27,9 @@ class JailbreakPatterns(RowChecker):
     risk = "jailbreak"
     family = Family.RULES
     summary = "words that are to lift a model's limits: personas, forbidden refusals, stakes, coded words"
-    version = "1"
+    version = "2"
     roles = frozenset({"system", "user"})
-    threshold = 0.7
+    threshold = 0.55
 
     def check(self, row: Row) -> Iterable[Finding]:
         """See `RowChecker`."""

@@ -17,11 +17,12 @@ LONGEST = 1 << 18
 
 
 class Sign(NamedTuple):
-    """One sign."""
+    """One sign; `data`: only in what tools and pages say, for a user may say it by right."""
 
     name: str
     weight: float
     pattern: re.Pattern[str]
+    data: bool = False
 
 
 class Seen(NamedTuple):
@@ -34,9 +35,12 @@ class Seen(NamedTuple):
 
 
 def read_signs(name: str) -> tuple[Sign, ...]:
-    """The signs of a file beside this one: `[[sign]]` with `name`, `weight` and `pattern`, whatever the letter case."""
+    """The signs of a file beside this one: `[[sign]]` with `name`, `weight`, `pattern` (in any letter case), `data`."""
     told = tomllib.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
-    return tuple(Sign(each["name"], each["weight"], re.compile(each["pattern"], re.I)) for each in told["sign"])
+    return tuple(
+        Sign(each["name"], each["weight"], re.compile(each["pattern"], re.I), each.get("data", False))
+        for each in told["sign"]
+    )
 
 
 def seen(text: str, signs: Sequence[Sign]) -> Seen | None:
@@ -49,7 +53,7 @@ def seen(text: str, signs: Sequence[Sign]) -> Seen | None:
         return head
     left, best = 1.0, None
     names: list[str] = []
-    for name, weight, pattern in signs:
+    for name, weight, pattern, _ in signs:
         match = pattern.search(text)
         if match is None:
             continue
