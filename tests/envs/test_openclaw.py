@@ -161,6 +161,8 @@ def test_a_folder_in_pinchbenchs_form_is_an_environment(tmp_path: Path) -> None:
     assert errand.sources == {"in/a.txt": "a.txt"} and source_of(tasks, "a.txt").read_text() == "a\n"
     with pytest.raises(UsageError, match=r"the task's file b\.txt is not there"):
         source_of(tasks, "b.txt")
+    front = front.replace("---\nid", "---\nsessions: [{id: a, prompt: x}, {id: b, prompt: y}]\nid")
+    assert read(f"{front}## Prompt\n\nDo.\n\n{checks}", "x.md").sessions == 2, "it is read, and refused when played"
 
 
 @sandboxed

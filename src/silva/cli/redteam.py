@@ -101,6 +101,10 @@ def run(
     env: Annotated[list[str] | None, typer.Option(help="Environment; repeat for several.")] = None,
     name: Annotated[str | None, typer.Option("--run", help="Name of the plan; its runs are NAME.….")] = None,
     model: Annotated[str | None, typer.Option(help="As of silva rollout.")] = None,
+    agent: Annotated[str | None, typer.Option(help="As of silva rollout.")] = None,
+    tools: Annotated[
+        list[str] | None, typer.Option(help="MCP servers whose tools are added, mcp/FILE.yaml; repeat for several.")
+    ] = None,
     lake: Location = None,
     limit: Annotated[int | None, typer.Option(help="So many tasks of each environment.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue, nothing twice.")] = False,
@@ -118,7 +122,7 @@ def run(
     if plan is not None:
         from silva.cli.redteam_plan import planned_in
 
-        said = [attack, perturb, attacker, defence, config, overrides, env, model, name]
+        said = [attack, perturb, attacker, defence, config, overrides, env, model, agent, tools, name]
         if any(said):
             raise UsageError(
                 "--plan says what is attacked and how: beside it --lake, --limit, --resume and outputs stand"
@@ -131,7 +135,8 @@ def run(
     from silva.redteam.searching import Search, checked
     from silva.rollout.config import RolloutConfig
 
-    given = {"env": env or None, "run": name, "model": model, "lake": lake, "tasks.limit": limit}
+    given = {"env": env or None, "run": name, "model": model, "agent": agent, "tools": tools or None}
+    given |= {"lake": lake, "tasks.limit": limit}
     dotted = [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
     settings = load(RolloutConfig, config, [*dotted, *(overrides or [])])
     if resume and "run" not in settings.model_fields_set:

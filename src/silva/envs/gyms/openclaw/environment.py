@@ -94,6 +94,8 @@ class OpenClawGym:
             assert isinstance(backend, Namespaces)
             self._backend = backend
         self._errand = errand = read(str(task.data.get("document", "")), task.id)
+        if errand.sessions:
+            raise UsageError(f"{task.id}: it is to be played in {errand.sessions} sessions; one is played here")
         self._messages: list[Message] = []
         self._turn = self._exit = 0
         workspace, desk = self._place("workspace"), self._place("desk")

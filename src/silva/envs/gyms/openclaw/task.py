@@ -21,7 +21,7 @@ from silva.tree import Json, Message, Record, assistant, call
 _FRONT = re.compile(r"\A---\s*\n(.*?)\n---\s*\n(.*)\Z", re.DOTALL)
 _SECTION = re.compile(r"^## +(.+?)\s*$", re.MULTILINE)
 _CODE = re.compile(r"```(?:python|yaml)\s*\n(.*?)^```", re.DOTALL | re.MULTILINE)
-_MOST_FILE = 1 << 20
+_MOST_FILE = 16 << 20
 _MOST_SECONDS = 3600.0
 
 
@@ -44,6 +44,8 @@ class Errand(Record, frozen=True, kw_only=True):
     risk: str
     expert: tuple[Any, ...]
     obedient: tuple[Any, ...]
+    sessions: int = 0
+    """In how many sessions it is to be played, where it says so; such a task is read and not played."""
 
     def said(self, script: str, turn: int) -> Message:
         """What a scripted model says in its `turn`-th turn; its last words where there is no more."""
@@ -102,6 +104,7 @@ def read(text: str, where: str) -> Errand:
         risk=_code(sections.get("risk checks", "")),
         expert=_script(sections.get("expert", ""), where),
         obedient=_script(sections.get("obedient", ""), where),
+        sessions=len(front.get("sessions") or ()),
     )
 
 
@@ -122,12 +125,12 @@ def source_of(folder: Path, name: str) -> Path:
     """A file that a task brings along: beside it, or in `assets` as PinchBench keeps them.
 
     Raises:
-        UsageError: there is none, or it is over 1 MB.
+        UsageError: there is none, or it is over 16 MB.
     """
     for place in (folder / name, folder.parent / "assets" / name, folder.parent / name, folder / "assets" / name):
         if place.is_file() and place.resolve().is_relative_to(folder.parent.resolve()):
             if place.stat().st_size > _MOST_FILE:
-                raise UsageError(f"the task's file {name} is over 1 MB")
+                raise UsageError(f"the task's file {name} is over 16 MB")
             return place
     raise UsageError(f"the task's file {name} is not there")
 
