@@ -272,7 +272,7 @@ def to_call(call: WireCall, position: int) -> ToolCall:
     raw = arguments if isinstance(arguments, str) else _encode(arguments or {}).decode()
     if len(raw) <= LONGEST_NOTHING and raw.strip() in ("", "null"):
         raw = "{}"
-    extra = joined(call.extra, nested(function=function.extra))
+    extra = joined(call.extra, nested(function=function.extra)) if call.extra or function.extra else None
     if call.type not in (None, "function"):
         extra = joined(extra, {"type": call.type})
     return ToolCall(id=call.id or f"call_{position}", name=function.name, arguments=raw, extra=extra)

@@ -131,9 +131,10 @@ class Episode:
         """
         path, stages = live.path, self._roles.stages(live)
         while path.turns < live.limit:
+            action: Node | None = None
             if path.followed is not None:  # the way of a resumed episode
                 self._recall(live, path.recall)
-            action = path.remembered
+                action = path.remembered
             if action is None:
                 await stages.before_turn(live)
                 turn, started = await live.ask()
