@@ -60,41 +60,52 @@ def sums() -> list[Pair]:
     ]
 
 
-class Kept:
-    """Features of pairs, computed once. `seconds` of processor time went into `made` of them."""
+class Products:
+    """Products of the gradients of pairs, [n, n]: of a base once, of a poisoned set only where it differs. `seconds` of
+    processor time went into reading `made` pairs."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
+        self._base: Features = np.zeros((0, 0), np.float32)
+        self._products: Features = self._base
         self._known: dict[Pair, Features] = {}
         self.seconds, self.made = 0.0, 0
 
-    def of(self, pairs: Sequence[Pair], keep: bool = True) -> list[Features]:
-        """The features of pairs, [vocabulary / 8 x width / 8] each."""
-        found: list[Features] = []
-        for pair in pairs:
-            features = self._known.get(pair)
-            if features is None:
-                began = time.process_time()
-                features = self._reader.features(*pair)
-                self.seconds, self.made = self.seconds + time.process_time() - began, self.made + 1
-                if keep:
-                    self._known[pair] = features
-            found.append(features)
-        return found
+    def _read(self, pair: Pair) -> Features:
+        began = time.process_time()
+        made = self._reader.features(*pair)
+        self.seconds, self.made = self.seconds + time.process_time() - began, self.made + 1
+        return made
 
-    def forget(self) -> None:
-        """Give the memory back."""
+    def base(self, pairs: Sequence[Pair]) -> Features:
+        """The products of honest pairs; later sets are held against these."""
+        self._base = np.stack([self._read(pair) for pair in pairs])
+        self._products = self._base @ self._base.T
         self._known.clear()
+        return self._products
+
+    def of(self, pairs: Sequence[Pair], changed: Sequence[int]) -> Features:
+        """The products of pairs that are the base's but for the rows that changed."""
+        for row in changed:
+            if pairs[row] not in self._known:
+                self._known[pairs[row]] = self._read(pairs[row])
+        new = np.stack([self._known[pairs[row]] for row in changed])
+        made = self._products.copy()
+        across = new @ self._base.T
+        made[changed, :] = across
+        made[:, changed] = across.T
+        made[np.ix_(changed, changed)] = new @ new.T
+        return made
 
 
-def published(rows: Sequence[Features]) -> set[int]:
+def published(products: Features) -> set[int]:
     """What GraCeFul as published calls poisoned: 32 principal parts, standardised, two clusters by mean cosine, the
     smaller. The parts come from the n x n products, which is the same."""
     from sklearn.cluster import AgglomerativeClustering
 
-    stacked = np.stack(rows)
-    stacked -= stacked.mean(axis=0)
-    values, vectors = np.linalg.eigh((stacked @ stacked.T).astype(np.float64))
+    centred = products.astype(np.float64)
+    centred = centred - centred.mean(axis=0) - centred.mean(axis=1, keepdims=True) + centred.mean()
+    values, vectors = np.linalg.eigh(centred)
     parts = vectors[:, ::-1][:, :32] * np.sqrt(np.maximum(values[::-1][:32], 0))
     parts = (parts - parts.mean(axis=0)) / np.maximum(parts.std(axis=0), 1e-12)
     labels = AgglomerativeClustering(n_clusters=2, metric="cosine", linkage="average").fit_predict(parts)
@@ -102,18 +113,17 @@ def published(rows: Sequence[Features]) -> set[int]:
     return set(np.flatnonzero(labels != majority).tolist())
 
 
-def flagged(pairs: Sequence[Pair], rows: Sequence[Features]) -> dict[str, set[int]]:
+def flagged(pairs: Sequence[Pair], products: Features) -> dict[str, set[int]]:
     """Rows that each test flags."""
-    units = np.stack([row / (np.linalg.norm(row) or 1.0) for row in rows])
-    alike = units @ units.T
-    del units
+    sizes = np.sqrt(np.maximum(np.diag(products), 1e-30))
+    alike = (products / sizes[:, None] / sizes[None, :]).astype(np.float32)
     by_cluster = {row for each in planted(clusters(alike), len(pairs)) for row in each.rows}
     by_words = {row for each in associations(pairs) for row in each.rows}
     return {
         "silva": by_cluster | by_words,
         "clusters": by_cluster,
         "associations": by_words,
-        "GraCeFul": published(rows),
+        "GraCeFul": published(products),
     }
 
 
@@ -124,7 +134,7 @@ def main() -> int:
     options = parser.parse_args()
     before = load()
     size = 60 if options.quick else options.rows
-    kept = Kept(Reader())
+    kept = Products(Reader())
     bases: dict[str, list[Pair]] = {}
     for name, pairs in (("questions", questions()), ("dialogues", dialogues()), ("how to", how_to()), ("sums", sums())):
         Random(name).shuffle(pairs)
@@ -133,45 +143,24 @@ def main() -> int:
     cells: list[dict[str, Any]] = []
     for name, pairs in bases.items():
         first = pairs[:size]
-        clean = [("", first)]
-        if name == "questions" and len(pairs) >= 2 * size:
-            clean.append((", other half", pairs[size : 2 * size]))
-        for more, chosen in clean:
-            found = flagged(chosen, kept.of(chosen, keep=chosen is first))
-            cells.append(
-                {"set": name + more, "attack": "none", "answer": "", "rate": 0.0, "rows": len(chosen), "poisoned": 0}
-                | {f"{who}_alarms": len(rows) for who, rows in found.items()}
-            )
-            print(cells[-1], flush=True)
-        if name in ("questions", "dialogues"):
-            for attack in ATTACKS[: 1 if options.quick else None]:
-                for answer in ANSWERS:
-                    planted_now: dict[Pair, Features] = {}
-                    for rate in (0.10, 0.03):
-                        made = plant(first, attack, answer, rate)
-                        for row in made.rows:  # of the lower rate they are some of those of the higher
-                            pair = made.pairs[row]
-                            if pair not in planted_now:
-                                planted_now[pair] = kept.of([pair], keep=False)[0]
-                        features = [
-                            planted_now[pair] if row in made.rows else kept.of([pair])[0]
-                            for row, pair in enumerate(made.pairs)
-                        ]
-                        found = flagged(made.pairs, features)
-                        cell = {
-                            "set": name,
-                            "attack": attack,
-                            "answer": answer,
-                            "rate": rate,
-                            "rows": size,
-                            "poisoned": len(made.rows),
-                        }
-                        for who, rows in found.items():
-                            cell[f"{who}_found"] = len(rows & made.rows)
-                            cell[f"{who}_alarms"] = len(rows - made.rows)
-                        cells.append(cell)
-                        print(cell, flush=True)
-        kept.forget()
+        found = flagged(first, kept.base(first))
+        cell = {"set": name, "attack": "none", "answer": "", "rate": 0.0, "rows": len(first), "poisoned": 0}
+        cells.append(cell | {f"{who}_alarms": len(rows) for who, rows in found.items()})
+        print(cells[-1], flush=True)
+        if name not in ("questions", "dialogues"):
+            continue
+        for attack in ATTACKS[: 1 if options.quick else None]:
+            for answer in ANSWERS:
+                for rate in (0.10, 0.03):
+                    made = plant(first, attack, answer, rate)
+                    found = flagged(made.pairs, kept.of(made.pairs, sorted(made.rows)))
+                    cell = {"set": name, "attack": attack, "answer": answer, "rate": rate}
+                    cell |= {"rows": len(first), "poisoned": len(made.rows)}
+                    for who, rows in found.items():
+                        cell[f"{who}_found"] = len(rows & made.rows)
+                        cell[f"{who}_alarms"] = len(rows - made.rows)
+                    cells.append(cell)
+                    print(cell, flush=True)
     attacked = [cell for cell in cells if cell["poisoned"]]
     honest = [cell for cell in cells if not cell["poisoned"]]
     rows = []

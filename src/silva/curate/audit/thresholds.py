@@ -58,7 +58,7 @@ def thresholds(checkers: Sequence[Checker], cards: Mapping[str, Card], wanted: f
     common = digests.most_common(1)[0][0] if digests else ""
     joint = [card for card in used if card.clean_digest == common and common]
     floors = {each.name: each.threshold if each.family is Family.RULES else 0.0 for each in checkers}
-    at = {**own, **(_spent(joint, wanted, floors) if wanted is not None and joint else {})}
+    at = {**own, **(_kept(_half(joint, 0), wanted, floors) if wanted is not None and joint else {})}
     rest = _half(joint, 1)
     recall = {risk: found for risk in _risks(rest) if (found := recall_of(risk, rest, at)) is not None}
     return Thresholds(
@@ -124,9 +124,23 @@ def _half(cards: Sequence[Card], rest: int) -> list[Card]:
     return made
 
 
-def _spent(cards: Sequence[Card], wanted: float, floors: Mapping[str, float]) -> dict[str, float]:
-    """Thresholds that flag at most the wanted share of the clean items, each alarm spent where it finds most."""
-    half = _half(cards, 0)
+def _kept(cards: Sequence[Card], wanted: float, floors: Mapping[str, float]) -> dict[str, float]:
+    """Thresholds that keep to the wanted share on items they were not set by.
+
+    What is spent where it finds most on some items flags more of others than of those. So a lower share is spent: the
+    highest that, spent on either half of these items, keeps to the wanted one on the other half.
+    """
+    parts = _half(cards, 0), _half(cards, 1)
+    for part in _SHARES:
+        limits = [_spent(each, wanted * part, floors) for each in parts]
+        alarms = [alarms_of(other, at) for at, other in zip(limits, reversed(parts), strict=True)]
+        if all(each is None for each in alarms) or sum(each.value for each in alarms if each) <= wanted * len(alarms):
+            return _spent(cards, wanted * part, floors)
+    return _spent(cards, 0.0, floors)
+
+
+def _spent(half: Sequence[Card], wanted: float, floors: Mapping[str, float]) -> dict[str, float]:
+    """Thresholds that flag at most the wanted share of these clean items, each alarm spent where it finds most."""
     count = max((card.clean_items for card in half), default=0)
     left = int(wanted * count)
     scores = {card.checker: card.clean_scores for card in half}
@@ -162,6 +176,8 @@ def _spent(cards: Sequence[Card], wanted: float, floors: Mapping[str, float]) ->
     return at
 
 
+_SHARES = (1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.2, 0.1)
+"""Of the wanted share, what is tried."""
 _LEAST = 1e-6
 """No threshold is lower: a score of 0 is no finding."""
 

@@ -42,8 +42,10 @@ def clusters(alike: NDArray[np.float32], least: int = LEAST) -> list[Cluster]:
     if len(alike) < 2 * least:
         return []
     apart = np.clip(1.0 - alike.astype(np.float64), 0.0, 2.0)
+    apart = (apart + apart.T) / 2  # products of single precision differ by their order
     np.fill_diagonal(apart, 0.0)
-    model: Any = HDBSCAN(min_cluster_size=least, metric="precomputed")
+    kept: Any = {"copy": True}  # the stubs take it for a word
+    model: Any = HDBSCAN(min_cluster_size=least, metric="precomputed", **kept)
     labels = np.asarray(model.fit_predict(apart))
     found: list[Cluster] = []
     for label in sorted(set(labels.tolist()) - {-1}):
