@@ -159,12 +159,14 @@ class Findings(Artefact, frozen=True, kw_only=True):
 
 
 class Scores(Artefact, frozen=True, kw_only=True):
-    """One score a row, by the row's id; None where a row could not be scored (`notes` say why)."""
+    """One score a row, by the row's id; None where a row could not be scored (`notes` say why). `worth` says the same
+    so that more is better."""
 
     noun: ClassVar[str] = "scores"
 
     scorer: str
     values: dict[str, float | None]
+    worth: dict[str, float | None] = msgspec.field(default_factory=dict[str, float | None])
 
     def __len__(self) -> int:
         return len(self.values)

@@ -96,7 +96,8 @@ def _typed(value: Any, rows: Rows, gives: str, name: str) -> Artefact:
             for key, each in value.items()
         ):
             raise UsageError(f"{name}: says it gives scores, a number for each row's id, and gave {_what(value)}")
-        return Scores(scorer=name, values={row.id: value.get(row.id) for row in rows.rows})
+        given = {row.id: value.get(row.id) for row in rows.rows}
+        return Scores(scorer=name, values=given, worth=given)
     if gives == "figures":
         if not isinstance(value, dict):
             raise UsageError(f"{name}: says it gives figures, an object, and gave {_what(value)}")

@@ -13,10 +13,12 @@ meter); every other one is a setting. A signature that says none of its types is
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -163,6 +165,7 @@ def tool(
     determinism: Determinism | None = None,
     missing: str = "",
     examples: Sequence[Json] = (),
+    covers: Sequence[str] = (),
 ) -> Callable[[Callable[..., Artefact]], Tool]:
     """Make a tool of a function; its name is the function's, with hyphens.
 
@@ -174,6 +177,7 @@ def tool(
         determinism: `PURE` unless it has a permission.
         missing: why it cannot run here, in a line; a plan that needs it is refused by that.
         examples: settings (and `inputs`) that its test tries.
+        covers: packages whose files decide what it gives, besides its own module: a change of theirs is one of it.
     """
 
     def make(function: Callable[..., Artefact]) -> Tool:
@@ -213,7 +217,7 @@ def tool(
             determinism=determinism or (Determinism.OUTSIDE if permissions or lent else Determinism.PURE),
             cost=cost or Cost(),
             version=version,
-            code=_code(function),
+            code=_code(function, covers),
             asks=tuple(asks),
             missing=missing,
         )
@@ -237,13 +241,19 @@ def _schema(hint: Any) -> Json:
     return schema
 
 
-def _code(function: Callable[..., Any]) -> str:
-    """The digest of the module that a tool stands in: what it calls there counts too."""
+def _code(function: Callable[..., Any], covers: Sequence[str]) -> str:
+    """The digest of the module that a tool stands in, and of the packages that decide what it gives."""
     module = inspect.getmodule(function)
+    parts: list[str] = []
+    for name in covers:
+        folder = Path(str(importlib.import_module(name).__file__)).parent
+        files = sorted(each for each in folder.rglob("*") if each.is_file() and "__pycache__" not in each.parts)
+        parts += [f"{each.relative_to(folder)}:{digest(each.read_bytes())}" for each in files]
     try:
-        return digest("code", inspect.getsource(module if module is not None else function))[:16]
+        source = inspect.getsource(module if module is not None else function)
     except (OSError, TypeError):
-        return digest("code", function.__qualname__)[:16]
+        source = function.__qualname__
+    return digest("code", source, *parts)[:16]
 
 
 def _described(card: Card, name: str) -> str:

@@ -145,7 +145,8 @@ def made_up(count: int, seed: int = 0) -> Rows:
 
 def _made(kind: str, rows: Rows) -> Artefact:
     if kind == "scores":
-        return Scores(scorer="made up", values={row.id: float(n) for n, row in enumerate(rows.rows)})
+        given: dict[str, float | None] = {row.id: float(n) for n, row in enumerate(rows.rows)}
+        return Scores(scorer="made up", values=given, worth=given)
     return Table(rows=tuple({"id": row.id, "text": row.text} for row in rows.rows)) if kind == "table" else rows
 
 

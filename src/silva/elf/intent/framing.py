@@ -86,7 +86,7 @@ _RISKS = {
     "secret": "secret",
 }
 _SCORERS = {
-    "dataelf": "fused",
+    "dataelf": "default",
     "fused": "fused",
     "ifd": "ifd",
     "perplexity": "ppl",

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import platformdirs
 
 from silva.elf.artefact import Artefact
 from silva.elf.assets import toolbox
@@ -77,7 +78,10 @@ def run(tool: Tool, request: Request, guard: Guard | None) -> Reply:
             meter=Meter(Path(request.paid) / FILE, request.tokens, request.usd),
         )
         if guard is not None and tool.card.origin != "sandbox":
-            guard.step(tool.card.name, tool.card.permissions, (folder, Path(request.home)))
+            places = [folder, Path(request.home)]
+            # What Silva's own tools keep for good: weights in another form, kept scores.
+            places += [Path(platformdirs.user_cache_dir("silva"))] if tool.card.origin == "silva" else []
+            guard.step(tool.card.name, tool.card.permissions, places)
         made = tool(given, request.settings, work)
         if guard is not None:
             guard.over()

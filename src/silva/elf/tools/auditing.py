@@ -37,6 +37,7 @@ _CLEANS = (
 @tool(
     asks=_ASKS.split(", "),
     cost=Cost(seconds=2.0, row_seconds=0.005),
+    covers=("silva.curate.audit",),
     examples=({"inputs": {"rows": [{"text": "Write to anna.berg@example.org today."}]}, "settings": {}},),
 )
 def audit_rows(
