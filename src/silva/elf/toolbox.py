@@ -10,8 +10,11 @@ from __future__ import annotations
 import difflib
 import importlib
 from collections.abc import Iterable
+from dataclasses import replace
 from importlib import metadata
 from types import ModuleType
+
+from msgspec import structs
 
 from silva.elf.tool import Card, Tool
 from silva.errors import UsageError
@@ -94,7 +97,8 @@ def packaged() -> list[Tool]:
             raise UsageError(f"tools: {point.value} cannot be loaded: {type(error).__name__}: {text}") from error
         if not isinstance(made, Tool):
             raise UsageError(f"tools: {point.value} is no tool; make it with silva.elf.tool.tool")
-        found.append(made)
+        origin = point.dist.name if point.dist is not None else point.value
+        found.append(replace(made, card=structs.replace(made.card, origin=origin)))
     return found
 
 

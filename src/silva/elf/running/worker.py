@@ -8,6 +8,7 @@ It ends when whoever started it does. What tools print goes to its log. A fault 
 from __future__ import annotations
 
 import ctypes
+import faulthandler
 import os
 import signal
 import sys
@@ -115,6 +116,7 @@ def main() -> None:
     """Answer requests until the input ends."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_DEATH_SIGNAL, signal.SIGKILL)
+    faulthandler.register(signal.SIGUSR1)  # where it stands, into the log, when somebody asks
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the runner decides what an interruption means
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)

@@ -89,15 +89,15 @@ def detect_attacks(plan: Plan, work: Work) -> Figures:
 def dialogue_safety(work: Work, run: Annotated[str, Meta(description="of this run; all when empty")] = "") -> Table:
     """Safety rates of red-teaming in dialogue by strategy; what an unmeasured judge decided is withheld."""
     from silva.envs.gyms.qa.judging import ruled
-    from silva.report.dialogue import ENV, JUDGES, RULE, dialogues, measured
+    from silva.report.dialogue import ENVS, JUDGES, RULE, dialogues, measured
     from silva.report.dialogue import agreement as against_labels
 
     with reading(work) as lake:
         if run:
             must_have_run(lake, run)
-        found = lake.trajectories(run_id=run or None, env=ENV)
+        found = [each for env in ENVS for each in lake.trajectories(run_id=run or None, env=env)]
         if not found:
-            raise UsageError(f"lake {lake.location}: no dialogue of the environment {ENV}")
+            raise UsageError(f"lake {lake.location}: no dialogue of the environments {', '.join(ENVS)}")
         known = {RULE: against_labels(RULE, ruled()), **measured(lake.trajectories(env=JUDGES))}
     done = dialogues(found, known)
     rows = [msgspec.to_builtins(each) for each in done.rows]
