@@ -1,4 +1,4 @@
-"""What people do from a page: speak to a run, label a turn, save a filter as a data set.
+"""What people do from a page: speak to a run, label a turn, save a filter as a data set, let a derived tool in.
 
     order ─▶ trail (who means to do what) ─┬▶ silva.guide ─▶ the run's mailbox ─▶ its engine
                                            ├▶ Supervision ─▶ the lake (of a run that has ended)
@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 import silva.guide as guide
+from silva.console.data_engine import promote
 from silva.console.reading import Reading
 from silva.console.trail import Trail
 from silva.console.users import User
@@ -69,6 +70,13 @@ class Save(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     part: str = "train"
     success: bool = False
     replace: bool = False
+
+
+class Promote(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A derived tool that a person lets in; see `silva.elf.derived`."""
+
+    candidate: str
+    name: str = ""
 
 
 class Orders:
@@ -159,6 +167,16 @@ class Orders:
             return {"path": str(path), "entries": len(entries)}
 
         return self._noted(user, "save data set", fields, done)
+
+    def promote(self, user: User, order: Promote) -> dict[str, Any]:
+        """Let a candidate of the data engine become a tool, under this person's name.
+
+        Raises:
+            UsageError: there is none of that id, its tests did not hold, or the name is none.
+        """
+        fields = msgspec.structs.asdict(order)
+        lake = self._reading.lake.location
+        return self._noted(user, "promote", fields, lambda: promote(lake, order.candidate, order.name, user.name))
 
     def words(self, run: str) -> dict[str, Any]:
         """Everything that was said to a run, what became of it, and who waits for approval."""

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 import msgspec
 
 from silva.console.attempt import CUT, RUNNING
+from silva.console.data_engine import job, overview
 from silva.console.inbox import inbox
-from silva.console.orders import Label, Orders, Save, Say
+from silva.console.orders import Label, Orders, Promote, Save, Say
 from silva.console.reading import PAGE, Reading
 from silva.console.redteaming import plan, plans
 from silva.console.timeline import timeline
@@ -116,6 +117,12 @@ def questions(reading: Reading, orders: Orders, trail: Trail) -> dict[str, Quest
             "viewer",
             lambda query: plan(reading, query["plan"]) if query.get("plan") else {"plans": plans(reading)},
         ),
+        "elf": Question(
+            "viewer",
+            lambda query: (
+                job(reading.lake.location, query["job"]) if query.get("job") else overview(reading.lake.location)
+            ),
+        ),
         "curve": Question("viewer", lambda query: {"points": reading.curve(_needed(query, "run"))}),
         "trail": Question("admin", lambda query: {"deeds": trail.read()}),
     }
@@ -126,6 +133,7 @@ def order_routes(orders: Orders) -> dict[str, Order]:
     return {
         "say": Order("guide", lambda user, body: orders.say(user, _read(body, Say))),
         "label": Order("guide", lambda user, body: orders.label(user, _read(body, Label))),
+        "promote": Order("guide", lambda user, body: orders.promote(user, _read(body, Promote))),
         "dataset": Order("guide", lambda user, body: orders.save(user, _read(body, Save))),
     }
 

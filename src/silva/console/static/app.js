@@ -11,9 +11,10 @@ import { training } from "./page_training.js";
 import { trail } from "./page_trail.js";
 import { timeline } from "./page_timeline.js";
 import { redteam } from "./page_redteam.js";
+import { elf } from "./page_elf.js";
 
-const PAGES = { inbox, runs, run, walk: run, lake, compare, training, trained, trail, timeline, redteam };
-const LINKS = [["inbox", "Inbox"], ["runs", "Runs"], ["run", "Run"], ["lake", "Lake"], ["compare", "Compare"], ["redteam", "Red team"], ["trained", "What is trained"], ["training", "Training"]];
+const PAGES = { inbox, runs, run, walk: run, lake, compare, training, trained, trail, timeline, redteam, elf };
+const LINKS = [["inbox", "Inbox"], ["runs", "Runs"], ["run", "Run"], ["lake", "Lake"], ["compare", "Compare"], ["redteam", "Red team"], ["elf", "Data engine"], ["trained", "What is trained"], ["training", "Training"]];
 const main = document.getElementById("page");
 const app = { me: null, page: null, go, live, last: "" };
 
