@@ -89,7 +89,7 @@ def audit(
         print_json({**figures(done), "new_in_lake": new})
     else:
         _print(done)
-        told += [f"{new} new records in lake {settings.lake}"] if new else []
+        told += [f"{new} new records in lake {begun.lake}"] if new else []
     for line in told:
         typer.echo(line, err=True)
     return _held(done, bars, least_score)

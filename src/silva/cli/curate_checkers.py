@@ -107,7 +107,8 @@ def calibrate(
         return Exit.OK
     for card in made:
         found, wrong = card.recall(), card.false_alarms()
-        first = "no risky item" if found is None else f"finds {percent(found.value)} {bounds(found)} of {found.n}"
+        none = f"could check none of {len(card.risky)} risky items" if card.risky else "no risky item"
+        first = none if found is None else f"finds {percent(found.value)} {bounds(found)} of {found.n}"
         second = (
             "no clean item" if wrong is None else f"false alarms {percent(wrong.value)} {bounds(wrong)} of {wrong.n}"
         )

@@ -16,7 +16,7 @@ from silva.curate.audit.keeping import keep_in_lake
 from silva.curate.audit.thresholds import Thresholds, thresholds
 from silva.curate.rows import Reading, read
 from silva.errors import UsageError
-from silva.lake import Lake
+from silva.lake import Lake, default_location
 
 
 class Begun:
@@ -28,6 +28,7 @@ class Begun:
 
     def __init__(self, config: AuditConfig) -> None:
         self.config = config
+        self.lake = config.lake or ("" if Path(config.source).suffix else default_location())
         self.checkers: list[Checker] = make(config.checkers, config.settings)
         self.cards: dict[str, Card] = read_cards(config.cards)
         self.thresholds: Thresholds = thresholds(self.checkers, self.cards, config.alarms)
@@ -44,7 +45,7 @@ class Begun:
         """
         return read(
             self.config.source,
-            lake=self.config.lake or None,
+            lake=self.lake or None,
             where=self.config.where or None,
             limit=self.config.limit,
         )
@@ -72,7 +73,7 @@ class Begun:
             told=told,
         )
         made.notes = list(reading.notes)
-        if not config.write or not config.lake or Path(config.source).is_file():
+        if not config.write or not self.lake or Path(config.source).is_file():
             return made, 0
-        with Lake.open(config.lake) as lake:
+        with Lake.open(self.lake) as lake:
             return made, keep_in_lake(lake, made)

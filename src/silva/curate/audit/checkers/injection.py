@@ -7,6 +7,7 @@ stands before, to speak as the system, or to have instructions told, are signs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,9 @@ _SAID = tuple(each for each in SIGNS if not each.data)
 _DATA_RULE = 0.6
 """The weight of a sentence in data that reads like an order to the agent."""
 
+_PLAIN = tuple(rule for rule in RULES if rule.pattern.isascii())
+"""The defence's rules without those that look for letters of other scripts, which are slow."""
+_SENTENCE = re.compile(r"[^.!?\n]{4,}")
 _HIDDEN = 0.8
 """The least score of an order that is written in a code: whoever hides one has a reason."""
 
@@ -60,10 +64,15 @@ class InjectionPatterns(RowChecker):
 
 def _seen(text: str, data: bool) -> Seen | None:
     found = seen(text, SIGNS if data else _SAID)
-    rule = next((match for rule in RULES if (match := rule.search(text[:LONGEST]))), None) if data else None
-    if rule is None:
+    order = next(filter(_orders, _SENTENCE.finditer(text[:LONGEST])), None) if data else None
+    if order is None:
         return found
     if found is None:
-        return Seen(_DATA_RULE, rule.start(), rule.end(), ("an order in data",))
+        return Seen(_DATA_RULE, order.start(), order.end(), ("an order in data",))
     score = round(1 - (1 - found.score) * (1 - _DATA_RULE), 4)
     return found._replace(score=score, names=(*found.names, "an order in data"))
+
+
+def _orders(sentence: re.Match[str]) -> bool:
+    text = sentence.group()
+    return any(rule.search(text) for rule in (_PLAIN if text.isascii() else RULES))
