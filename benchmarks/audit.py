@@ -29,10 +29,13 @@ from silva.curate.audit.corpus import Corpus, Item, find_corpus
 from silva.curate.audit.corpus import corpora as known_corpora
 from silva.curate.audit.risks import RISKS, TRAINED
 from silva.curate.audit.thresholds import Thresholds, fitting, thresholds
+from silva.errors import SilvaError
 from silva.report.interval import proportion
 
 PAPER = 0.8046
 ALARMS = 0.05
+SLOW = ("backdoor_gradient", "mismatch_surprise")
+"""Asked last, so that the others' cards are there if these are cut off; `--quick` leaves them out."""
 
 
 class Once(Corpus):
@@ -119,21 +122,24 @@ def main() -> int:
     parser.add_argument("--no-deepeval", action="store_true", help="with an endpoint: leave DeepEval out")
     options = parser.parse_args()
     before, began = load(), time.process_time()
-    beside = deepeval_checkers(options.endpoint) if options.endpoint and not options.no_deepeval else []
+    try:
+        beside = deepeval_checkers(options.endpoint) if options.endpoint and not options.no_deepeval else []
+    except SilvaError as fault:
+        raise SystemExit(str(fault)) from fault
     asked = [
         each
         for each in make(settings=Settings(model=options.endpoint))
         if each.risk in TRAINED
         and (options.endpoint or each.family is not Family.JUDGES)
         and each.name not in options.without
+        and not (options.quick and each.name in SLOW)
     ]
     silent = {each.name: why for each in asked if (why := each.missing())}
     asked = [each for each in asked if each.name not in silent]
     kept = read_cards(options.cards) if options.cards and options.cards.is_dir() else {}
     cards = {each.name: card for each in asked if (card := fitting(each, kept)) is not None}
     read = [Once(find_corpus(name)) for name in known_corpora()]
-    slow = ("backdoor_gradient", "mismatch_surprise")  # last, so that the others' cards are there if these are cut off
-    for each in sorted(asked, key=lambda each: slow.index(each.name) if each.name in slow else -1):
+    for each in sorted(asked, key=lambda each: each.name in SLOW):
         for card in (
             calibrate([each], read, told=lambda line: print(line, flush=True)) if each.name not in cards else ()
         ):

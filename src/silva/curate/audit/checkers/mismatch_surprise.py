@@ -8,7 +8,7 @@ from math import exp
 
 from silva.curate.audit.backdoor.frequency import INSTALL
 from silva.curate.audit.checker import Family, SetChecker, checker
-from silva.curate.audit.checkers.backdoor_gradient import MOST_ROWS, drawn, reader
+from silva.curate.audit.checkers.backdoor_gradient import drawn, reader
 from silva.curate.audit.finding import Finding, NotChecked
 from silva.curate.rows import Row
 from silva.errors import SilvaError
@@ -22,23 +22,26 @@ worth to its own answer (about 0.5) and to another's (about 0)."""
 @checker
 class MismatchSurprise(SetChecker):
     """How many nats a token the question takes off the reply's surprise (pointwise mutual information). Near nothing:
-    the reply is not about the question. About 0.5 processor seconds a row."""
+    the reply is not about the question. About half a processor second a row, so it is asked only where
+    its option `rows` says of how many rows at most."""
 
     name = "mismatch_surprise"
     risk = "instruction_mismatch"
     family = Family.HEADS
     summary = "replies that their question does not make likelier, by the bundled model"
     version = "1"
-    needs = ("the bundled model (extra local)",)
+    needs = ("the bundled model (extra local)", "its option rows")
 
     def missing(self) -> str:
         """See `Checker`."""
+        if "rows" not in self.options:
+            return "it takes half a second a row; say how many with its option rows"
         gone = next((name for name in _NEEDED if importlib.util.find_spec(name) is None), "")
         return f"it needs {gone}, which is not installed: {INSTALL}" if gone else ""
 
     def check(self, rows: Sequence[Row]) -> Iterator[Finding | NotChecked]:
         """See `SetChecker`. Option `rows`: how many are read at most."""
-        chosen, others = drawn(rows, int(self.options.get("rows", MOST_ROWS)))
+        chosen, others = drawn(rows, int(self.options["rows"]))
         yield from others
         for row in chosen:
             try:

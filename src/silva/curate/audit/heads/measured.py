@@ -15,6 +15,8 @@ from silva.curate.rows import Row
 from silva.models.embedding import Embedder
 
 _BATCH = 512
+_MOST_KEPT = 50_000
+"""Embeddings that are kept, 1.5 kB each."""
 _EMBEDDED = 1200
 """Characters of a text that are embedded: an encoder of 256 tokens reads no more."""
 
@@ -47,7 +49,10 @@ class Memory:
         for begin in range(0, len(missing), _BATCH):
             part = missing[begin : begin + _BATCH]
             self._known.update(zip(part, self.embedder.embed(part), strict=True))
-        return np.stack([self._known[text] for text in short]) if short else np.zeros((0, 0), np.float32)
+        made = np.stack([self._known[text] for text in short]) if short else np.zeros((0, 0), np.float32)
+        if len(self._known) > _MOST_KEPT:
+            self._known.clear()
+        return made
 
 
 def measure(spec: Spec, rows: Sequence[Row], memory: Memory) -> Measured:
