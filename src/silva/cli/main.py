@@ -47,6 +47,7 @@ COMMANDS = {
     "elf": _Lazy("silva.cli.elf", "Say what to do with data: a checked plan, its run, its report.", _LEARN),
     "data": _Lazy("silva.cli.data", "Data sets: split, mix, upsample, check for leaks, release.", _LEARN),
     "skills": _Lazy("silva.cli.skills", "Skills: short texts that runs taught, tried before they are kept.", _LEARN),
+    "science": _Lazy("silva.cli.science", "Data of five sciences, in one form.", _LEARN),
     "train": _Lazy("silva.cli.train", "Samples, the buffer, and training runs.", _LEARN),
     "policy": _Lazy("silva.cli.policy", "Policy versions: list, promote, roll back, export, publish.", _LEARN),
     "loop": _Lazy("silva.cli.loop", "Closed loops: run, train, prove, promote, and round again.", _LEARN),
