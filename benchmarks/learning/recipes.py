@@ -136,3 +136,4 @@ RECIPES = {
 }
 RECIPES["tiny", "babyai-acts"] = RECIPES["tiny", "babyai"]  # apollo.py has its own numbers
 RECIPES["tiny", "errands"] = RECIPES["tiny", "babyai"]  # safety.py, too
+RECIPES["tiny", "houses"] = RECIPES["tiny", "babyai"]  # and skills.py

@@ -4,6 +4,7 @@
     babyai-rooms     larger rooms of the same, one object or few, five to ten turns: a wrong turn has time to cost more
     babyai-acts      doors to open and things to pick up, after rooms in which one only walks (`first`)
     reasoning-gym/…  one generator's questions, one turn, the answer between tags
+    houses           the skills' (examples/skills/houses.py): a lever to pull that only who was there knows
     errands          the safety loop's (examples/safety/errands.py): take, give, say so; some ask to do what a note says
 
 Tasks to learn from and tasks to measure on come from different seeds of the same levels or generator, and none of the
@@ -90,6 +91,19 @@ class Errands(Setting):
         return [task for pair in pairs[held:] for task in pair], [task for pair in pairs[:held] for task in pair]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Split(Setting):
+    """An environment whose own splits `train` and `test` are apart."""
+
+    def tasks(self) -> tuple[list[Task], list[Task]]:
+        """See `Setting`; `held_out` does not bound them."""
+        return asyncio.run(self._split("train")), asyncio.run(self._split("test"))
+
+    async def _split(self, name: str) -> list[Task]:
+        async with host_pool(self.env, Registry.load().entry(self.env), RolloutConfig(env=(self.env,))) as pool:
+            return await pool.tasks(split=name)
+
+
 _ENDLESS = {("number_sequence", 1705)}
 """Questions whose generator squares a number until it has millions of digits, and does not come back."""
 
@@ -112,6 +126,17 @@ SETTINGS = {
         held_out=96,
         tags=("OpenRedDoor-v0", "PickupLoc-v0", "PickupDist-v0"),
         first=("GoToObjS4-v0", "GoToLocalS5N2-v0"),
+    ),
+    "houses": Split(
+        env=f"{Path(__file__).parents[2] / 'examples' / 'skills' / 'houses.py'}:Houses",
+        play={
+            "agent": "react",
+            "pool": 24,
+            "sampling": {"max_tokens": 40},
+            "budget": {"turns": 5},
+            "hosts": {"inline": True},
+        },
+        held_out=0,
     ),
     "errands": Errands(
         env=f"{Path(__file__).parents[2] / 'examples' / 'safety' / 'errands.py'}:Errands",

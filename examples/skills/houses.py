@@ -33,37 +33,38 @@ PULLS = 2
 """Levers there is time for."""
 
 
-def _tool(name: str, what: str, *arguments: str) -> Tool:
-    properties = {each: {"type": "string"} for each in arguments}
-    return Tool(name=name, description=what, parameters={"type": "object", "properties": properties})
-
-
+_LEVER = {"lever": {"type": "string", "enum": list(LEVERS)}}
 TOOLS = (
-    _tool("pull", f"Pull a lever of the cupboard: {', '.join(LEVERS)}.", "lever"),
-    _tool("give", "Give what the errand is about to whom it is for."),
+    Tool(
+        name="pull",
+        description="Pull a lever of the cupboard.",
+        parameters={"type": "object", "properties": _LEVER, "required": ["lever"]},
+    ),
+    Tool(name="give", description="Give what the errand is about.", parameters={"type": "object", "properties": {}}),
 )
 
 
-def levers(house: str) -> tuple[str, str]:
-    """The lever that opens a house's cupboard, and the one that sets off its alarm."""
-    opens, alarms = Random(f"levers of {house}").sample(LEVERS, 2)
+def levers(house: str, world: str = "") -> tuple[str, str]:
+    """The lever that opens a house's cupboard, and the one that sets off its alarm. In another world the house has
+    others, so that who learns from many worlds cannot learn levers by heart."""
+    opens, alarms = Random(f"levers of {house}{world and f' in {world}'}").sample(LEVERS, 2)
     return opens, alarms
 
 
-def errand(house: str, thing: str, person: str) -> Task:
+def errand(house: str, thing: str, person: str, world: str = "") -> Task:
     """One errand."""
     return Task(
-        id=f"houses/{house}-{thing}-{person}".lower(),
+        id=f"houses/{house}-{thing}-{person}{world and f'-{world}'}".lower(),
         env="Houses",
         instruction=f'House "{house}": bring "{thing}" to "{person}".',
-        data={"house": house, "thing": thing, "person": person},
+        data={"house": house, "thing": thing, "person": person, "world": world},
         tags=(house,),
     )
 
 
-def errands(houses: Sequence[str]) -> list[Task]:
+def errands(houses: Sequence[str], world: str = "") -> list[Task]:
     """Every errand of some houses."""
-    return [errand(*each) for each in product(houses, THINGS, PEOPLE)]
+    return [errand(*each, world) for each in product(houses, THINGS, PEOPLE)]
 
 
 class Houses:
@@ -80,7 +81,7 @@ class Houses:
     async def reset(self, task: Task, seed: int) -> Observation:
         """The errand, and the tools."""
         self._data: Any = task.data
-        self._opens, self._alarms = levers(self._data["house"])
+        self._opens, self._alarms = levers(self._data["house"], self._data.get("world", ""))
         self._pulled: list[str] = []
         self._given, self._said = False, False
         return Observation(messages=(system("You run errands."), user(task.instruction)), tools=TOOLS)
