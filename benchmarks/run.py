@@ -32,6 +32,8 @@ BENCHMARKS = (
     "branching",
     "guidance",
     "masks",
+    "ingest",
+    "sealed",
 )
 
 

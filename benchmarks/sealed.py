@@ -3,7 +3,7 @@
     python benchmarks/sealed.py
 
 Every row holds a canary of 128 bits. What who asked can see is searched for canaries in ten spellings: the reply, the statement, what a
-listener on this machine hears, and every file that is new under the folders for temporary files. Beside it: the same programs in the
+listener on this machine hears, and every new file where one could come to lie. Beside it: the same programs in the
 same sandbox, without the gate. Goal: 0 canaries out. Writes benchmarks/results/sealed.json.
 """
 
@@ -112,10 +112,10 @@ def spellings(canary: str) -> list[bytes]:
     return [*(each.encode() for each in found), raw, raw[::-1], blanks.encode(), base64.b32encode(raw).rstrip(b"=")]
 
 
-def files() -> dict[str, bytes]:
-    """What lies under the folders for temporary files, small files and names."""
-    found: dict[str, bytes] = {}
-    for root in {tempfile.gettempdir(), "/var/tmp", "/dev/shm"}:
+def files(scratch: str) -> dict[str, bytes]:
+    """What lies where a program's files could come to lie, and what the folder of all temporary files lists."""
+    found = {str(path): b"" for path in Path(tempfile.gettempdir()).iterdir()}
+    for root in (scratch, "/var/tmp", "/dev/shm"):
         for folder, _, names in os.walk(root):
             for name in names:
                 path = Path(folder, name)
@@ -168,7 +168,7 @@ def main() -> int:
             answered = run(sealed, code, SHAPE, keys)
             time.sleep(1.2)  # whatever stays behind has time to speak
             own = {str(each) for each in folder.iterdir()}
-            new = b"".join(path.encode() + data for path, data in files().items() if path not in own)
+            new = b"".join(path.encode() + data for path, data in files(scratch).items() if path not in own)
             seen = answered.reply + answered.statement + listener.heard + new
             listener.heard = b""
             sizes.add(len(answered.reply))

@@ -58,7 +58,9 @@ _SHAPES = (
     _Shape("credentials", ("://",), re.compile(r"(?<=://)[^\s/@:\"']*:[^\s/@\"']+(?=@)")),
 )
 
-_HINTS = tuple(hint for shape in _SHAPES for hint in shape.hints)
+_EVERY = tuple(hint for shape in _SHAPES for hint in shape.hints)
+_HINTS = tuple(hint for hint in _EVERY if not any(other in hint for other in _EVERY if other != hint))
+"""The hints that no other one is part of: where none of these is, there is none at all."""
 _SECRET_VARIABLE = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD)$")
 _SECRET_NAME = re.compile(
     r"^(?:.*[_\-.])?(?:api[_\-]?key|secret(?:[_\-]?(?:access[_\-]?)?key)?|password|passwd|token|authorization|"

@@ -73,7 +73,7 @@ def test_a_walk_without_its_last_node_is_found_and_says_what_it_lacks(tmp_path):
     location = grown(tmp_path / "lake")
     nodes, trajectory = episode(1)
     with Lake.open(location) as lake:
-        table = lake._tables.open("nodes")  # pyright: ignore
+        table = lake.tables.open("nodes")  # pyright: ignore
         assert table is not None
         table.delete(f"id = '{nodes[-1].id}'")
     with Lake.open(location, "read") as lake:
@@ -90,7 +90,7 @@ def test_a_tree_without_a_node_in_its_middle_is_one_line(tmp_path):
     location = grown(tmp_path / "lake")
     nodes, trajectory = episode(1)
     with Lake.open(location) as lake:
-        table = lake._tables.open("nodes")  # pyright: ignore
+        table = lake.tables.open("nodes")  # pyright: ignore
         assert table is not None
         table.delete(f"id = '{nodes[2].id}'")
     with Lake.open(location, "read") as lake:

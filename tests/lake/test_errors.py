@@ -186,7 +186,7 @@ def test_a_row_that_holds_no_record_is_left_out_by_name(tmp_path):
     with Lake.open(location) as lake:
         lake.append_sync([task(1), task(2)])
     with Lake.open(location) as lake:
-        table = lake._tables.open("tasks")  # pyright: ignore
+        table = lake.tables.open("tasks")  # pyright: ignore
         assert table is not None
         table.update(where="id = 'env/2'", values={"rest": b"\x81\xa4tags\xa1x"})
     with Lake.open(location, "read") as lake:

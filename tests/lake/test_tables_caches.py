@@ -18,6 +18,6 @@ def test_what_is_kept_of_the_tables_has_a_bound(tmp_path: Path) -> None:
                 lake.append_sync([*nodes, trajectory])
                 lake.compact()
                 assert len(lake.nodes(tree_id=trajectory.tree_id)) == len(nodes)
-            kept.append(lake._tables._kept.size_bytes)
+            kept.append(lake.tables._kept.size_bytes)
     few, many = kept
     assert few <= 0.09 * (1 << 20) < many, "without the bound it is more"

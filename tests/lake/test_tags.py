@@ -27,7 +27,7 @@ def test_a_tag_keeps_its_own_files_and_the_rest_is_freed(tmp_path, older):
         lake.tag("then")
         if older:
             for name in ("runs", "nodes"):
-                table = lake._tables.open(name)  # pyright: ignore
+                table = lake.tables.open(name)  # pyright: ignore
                 assert table is not None
                 table.branches.delete("tag-then")
                 table.tags.create("then", table.version)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from silva.cli import lake_sealed
+from silva.cli import lake_sealed, lake_tiers
 from silva.cli.as_json import print_json
 from silva.cli.lake_ingest import ingest
 
@@ -154,6 +154,8 @@ def optimize(lake: Location = None) -> None:
 
 
 app.command()(ingest)
+app.command()(lake_tiers.tier)
+app.command()(lake_tiers.retain)
 app.command("seal")(lake_sealed.seal)
 app.command("approve-sealed")(lake_sealed.approve)
 app.command("run-sealed")(lake_sealed.run)

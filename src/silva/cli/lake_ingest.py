@@ -34,6 +34,8 @@ def ingest(
     body_mb: Annotated[int, typer.Option(min=1, help="Largest request, MB.")] = 16,
 ) -> None:
     """Take traces over OTLP/HTTP, from Langfuse's SDK and OpenAI Agents' exporter, and make trajectories of them."""
+    from silva.allocating import share_arenas
+    from silva.collecting import collect_seldom
     from silva.errors import UsageError
     from silva.hosts import is_loopback
     from silva.lake import Lake, default_location
@@ -61,6 +63,8 @@ def ingest(
     location = lake or default_location()
     limits = Limits(body=body_mb * MIB, unpacked=max(64, 4 * body_mb) * MIB)
     tell_troubles()
+    share_arenas()
+    collect_seldom()
     sys.setswitchinterval(0.0005)
     listening = bind(host, port)
     where = url_of(listening).removesuffix("/v1")

@@ -33,6 +33,11 @@ def put(place: Place, data: bytes) -> str:
     return blob
 
 
+def has(place: Place, blob: str) -> bool:
+    """Whether the blob is there."""
+    return place.exists(path_of(blob))
+
+
 def get(place: Place, blob: str) -> bytes:
     """The blob's bytes.
 

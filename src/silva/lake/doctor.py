@@ -28,6 +28,7 @@ from silva.lake.segment import is_numbered, segments
 from silva.lake.sql import query
 from silva.lake.tables import Tables
 from silva.lake.tail import Tail
+from silva.lake.tiers import Tiers
 from silva.lake.versions import versions
 from silva.tree import Record
 
@@ -54,7 +55,10 @@ def examine(place: Place, tables: Tables, tail: Tail | None, *, repair: bool, wr
     findings += wrong
     findings += _tables(place, tables)
     if not any(finding.kind == "table" for finding in findings):
-        findings += _tree(tables, tail)
+        try:
+            findings += _tree(tables, tail, Tiers(place).cold())
+        except StoreError as error:
+            findings.append(Finding(kind="tier", where="tiers.json", message=f"the cold tier cannot be read: {error}"))
         findings += _blobs(place, tables, tail, named, repair and not writing)
     return findings + _tags(place, tables) + _writers(place, writing)
 
@@ -203,9 +207,9 @@ def _left_out(tables: Tables, name: str) -> list[Finding]:
     return [Finding(kind="table", where=name, message=message)]
 
 
-def _tree(tables: Tables, tail: Tail | None) -> list[Finding]:
+def _tree(tables: Tables, tail: Tail | None, cold: Tables | None) -> list[Finding]:
     lost = "parent_id is not null and parent_id not in (select id from nodes)"
-    orphans = query(f"select count(*) as n, min(id) as one from nodes where {lost}", tables, tail).to_pylist()[0]
+    orphans = query(f"select count(*) as n, min(id) as one from nodes where {lost}", tables, tail, cold).to_pylist()[0]
     findings: list[Finding] = []
     if orphans["n"]:
         message = (
@@ -218,6 +222,7 @@ def _tree(tables: Tables, tail: Tail | None) -> list[Finding]:
         "group by run_id order by run_id",
         tables,
         tail,
+        cold,
     ).to_pylist():
         message = (
             f"{row['n']} trajectories of run {row['run_id']} end on a node that is not here ({row['one'][:12]} on "
@@ -233,7 +238,7 @@ def _tree(tables: Tables, tail: Tail | None) -> list[Finding]:
         "trajectories t where t.tree_id = n.tree_id and t.index || '.' || t.attempt = split_part(n.slot, '/', 1)) "
         "group by r.id order by r.id"
     )
-    for row in query(unended, tables, tail).to_pylist():
+    for row in query(unended, tables, tail, cold).to_pylist():
         tree, _, slot = row["one"].partition(" ")
         message = (
             f"run {row['run']} is finished, and {row['n']} attempts in {row['trees']} of its trees have no trajectory "

@@ -35,11 +35,13 @@ from silva.lake.segment import segments
 from silva.lake.stats import Stats, measure
 from silva.lake.tables import CACHES_MB, KEEP, OPTIMIZE_AT, Tables
 from silva.lake.tail import Tail
+from silva.lake.tiers import Tiers
 from silva.tree import Node, Run, Supervision, Task, Trajectory, Tree
 
 
 class Lake:
-    """An open lake. Make one with `Lake.open`; a writer must be closed (`with` and `async with` do)."""
+    """An open lake. Make one with `Lake.open`; a writer must be closed (`with` and `async with` do). `place`, `tables`,
+    `tail`: what it rests on, for this room."""
 
     def __init__(
         self,
@@ -50,7 +52,7 @@ class Lake:
         compaction: Literal["thread", "process"],
         caches_mb: float,
     ) -> None:
-        self._place, self.mode = where, mode
+        self.place, self.mode = where, mode
         self._journal: Journal | None = None
         self._compactor: Compactor | None = None
         self._hold: Hold | None = None
@@ -63,15 +65,16 @@ class Lake:
             if not is_lake(where, make=mode == "write"):
                 make_lake(where)
             pinned = None if version is None else versions.version(where, version).tables
-            self._tables = Tables(where, pinned, caches_mb, tag=version or "")
-            self._tail = None if pinned is not None else Tail(where.journal)
+            self.tables = Tables(where, pinned, caches_mb, tag=version or "")
+            self.tail = None if pinned is not None else Tail(where.journal)
             if self._hold is not None:
                 self._begin(window_ms, self._hold, Apart(where) if compaction == "process" else None)
         except BaseException:
             if self._hold is not None:
                 self._hold.release()
             raise
-        self._reader = Reader(self._tables, self._tail)
+        self._tiers = None if version is not None else Tiers(where)
+        self._reader = Reader(self.tables, self.tail, self._tiers)
 
     @classmethod
     def open(
@@ -108,7 +111,7 @@ class Lake:
     @property
     def location(self) -> str:
         """The lake's name, as it was given."""
-        return self._place.where
+        return self.place.where
 
     # Writing
 
@@ -146,7 +149,7 @@ class Lake:
     async def put_blob(self, data: bytes, media_type: str = "application/octet-stream") -> str:
         """Return the sha256 of `data`, in hex, once the bytes are durable. The same bytes are stored once."""
         journal = self._writer()
-        blob = await asyncio.to_thread(blobs.put, self._place, data)
+        blob = await asyncio.to_thread(blobs.put, self.place, data)
         if blob not in self._blobs:
             entry = BlobEntry(id=blob, media_type=media_type, size=len(data), at=time.time())
             await journal.append(frames([entry]))
@@ -159,7 +162,7 @@ class Lake:
         Raises:
             StoreError: there is no such blob, or it is damaged.
         """
-        return blobs.get(self._place, hash)
+        return blobs.get(self.place if self._tiers is None else self._tiers.holding(hash), hash)
 
     async def close(self) -> None:
         """Seal and compact what is there, and let the next writer in.
@@ -181,10 +184,10 @@ class Lake:
             self._journal.close()
             self._compactor.close()
             self._compactor.drain()
-            if self._tables.unindexed(NODES.name) >= OPTIMIZE_AT:
+            if self.tables.unindexed(NODES.name) >= OPTIMIZE_AT:
                 self.optimize()
-            whole = not segments(self._place.journal)
-            remember_tables(self._place, self._tables.names())
+            whole = not segments(self.place.journal)
+            remember_tables(self.place, self.tables.names())
         finally:
             self._compactor.end()
             self._hold.release(whole=whole)
@@ -297,13 +300,14 @@ class Lake:
         Raises:
             UsageError: it is no single SELECT over its tables, or DuckDB refuses it.
         """
-        if self._tail is not None:
-            self._tail.refresh()
-        return sql.query(query, self._tables, self._tail)
+        if self.tail is not None:
+            self.tail.refresh()
+        return sql.query(query, self.tables, self.tail, self._tiers.cold() if self._tiers else None)
 
     def search(self, text: str, *, limit: int = 20) -> list[tuple[float, Node]]:
         """Nodes whose text holds any of the words, best first, with their BM25 score (see `words`)."""
-        return search.text(self._tables, self._tail, text, limit)
+        found = search.text(self.tables, self.tail, text, limit)
+        return search.widened(found, self._tiers.cold() if self._tiers else None, text, limit)
 
     def nearest(self, vector: Sequence[float], limit: int = 20) -> list[tuple[float, Node]]:
         """Nodes whose stored vectors point most nearly the same way, with their cosine similarity.
@@ -312,7 +316,7 @@ class Lake:
             StoreError: no vectors are stored yet.
             UsageError: the vector has another length than those stored.
         """
-        return search.nearest(self._tables, self._tail, vector, limit, self.location)
+        return search.nearest(self.tables, self.tail, vector, limit, self.location)
 
     def embed(self, function: search.Embedding, *, column: str = "text", batch: int = 256) -> int:
         """Store a vector for every node with text that has none yet; return how many. Compacts first.
@@ -323,7 +327,7 @@ class Lake:
             batch: texts per call.
         """
         self.compact()
-        return search.embed(self._tables, function, column, batch)
+        return search.embed(self.tables, function, column, batch)
 
     # Keeping
 
@@ -338,25 +342,25 @@ class Lake:
         """Merge small files, extend the indices, drop versions older than `keep` that no tag needs."""
         if self.mode != "write":
             raise StoreError(f"lake {self.location}: is open to read; open it to write first")
-        self._tables.optimize(keep)
+        self.tables.optimize(keep)
 
     def tag(self, name: str, note: str = "") -> versions.Version:
         """Name the lake as it is now, so that `open(version=name)` reads it so for good."""
         self.compact()
-        return versions.tag(self._place, self._tables, name, note)
+        return versions.tag(self.place, self.tables, name, note)
 
     def versions(self) -> list[versions.Version]:
         """The tags, oldest first."""
-        return versions.versions(self._place)
+        return versions.versions(self.place)
 
     def waiting(self) -> int:
         """How many segments of the journal wait to become tables."""
-        return len(segments(self._place.journal)) - 1
+        return len(segments(self.place.journal)) - 1
 
     def stats(self) -> Stats:
         """What the lake holds and how much room it takes."""
         return measure(
-            self._place, self._tables, self._tail, LAKE_SCHEMA, self._compactor.failure if self._compactor else None
+            self.place, self.tables, self.tail, LAKE_SCHEMA, self._compactor.failure if self._compactor else None
         )
 
     def doctor(self, repair: bool = False) -> list[doctor.Finding]:
@@ -366,16 +370,16 @@ class Lake:
             StoreError: a repair is asked for while another process writes.
         """
         if repair and self.mode == "read":
-            return doctor.mended(self._place, self._tables, self._tail)
-        return doctor.examine(self._place, self._tables, self._tail, repair=repair, writing=self.mode == "write")
+            return doctor.mended(self.place, self.tables, self.tail)
+        return doctor.examine(self.place, self.tables, self.tail, repair=repair, writing=self.mode == "write")
 
     def _begin(self, window_ms: float, hold: Hold, apart: Apart | None) -> None:
-        newest = recover(self._place.journal, self.location)
-        number = hold.first(self._place.journal, newest, self._tables)
-        self._compactor = Compactor(self._place.journal, self._tables, self.location, hold.check, apart)
+        newest = recover(self.place.journal, self.location)
+        number = hold.first(self.place.journal, newest, self.tables)
+        self._compactor = Compactor(self.place.journal, self.tables, self.location, hold.check, apart)
         try:
             self._journal = Journal(
-                self._place.journal,
+                self.place.journal,
                 where=self.location,
                 number=number,
                 window=window_ms / 1000.0,

@@ -16,16 +16,23 @@ from silva.lake.matching import matching
 from silva.lake.rows import build, key_of, read
 from silva.lake.tables import Tables
 from silva.lake.tail import Tail
+from silva.lake.tiers import Tiers
 from silva.tree import Node, Trajectory, Tree, TreeError
 
 _BATCH = 2_000
 
 
 class Reader:
-    """Reads records by equality of columns and by filter. Looks at the tail first, then at the tables."""
+    """Reads records by equality of columns and by filter. Looks at the tail first, then at the tables, then at those of
+    the cold tier, where there is one; of what is in both, as while it is moved, the nearer counts."""
 
-    def __init__(self, tables: Tables, tail: Tail | None) -> None:
-        self._tables, self._tail = tables, tail
+    def __init__(self, tables: Tables, tail: Tail | None, tiers: Tiers | None = None) -> None:
+        self._tables, self._tail, self._tiers = tables, tail, tiers
+
+    @property
+    def _cold(self) -> Reader | None:
+        cold = None if self._tiers is None else self._tiers.cold()
+        return None if cold is None else Reader(cold, None)
 
     def records(self, table: Table, where: Filter | None, limit: int | None, **equal: str | None) -> list[Any]:
         """The table's records whose columns equal `equal` (None: any) and that meet `where`.
@@ -33,6 +40,21 @@ class Reader:
         Raises:
             UsageError: a condition names no column, or its value does not fit.
         """
+        found = self._near(table, where, limit, **equal)
+        cold = self._cold
+        if cold is None or (limit is not None and len(found) >= limit):
+            return found
+        known = {key_of(table, record) for record in found}
+        more = cold.records(table, where, None if limit is None else limit + len(known), **equal)
+        more = [record for record in more if key_of(table, record) not in known]
+        if table.last_wins and more and where is not None:
+            # The nearer record of a key may not meet the condition that an older one meets.
+            newer = self._near(table, field("id").is_in(sorted({record.id for record in more})), None)
+            later = {key_of(table, record) for record in newer}
+            more = [record for record in more if key_of(table, record) not in later]
+        return [*found, *more][:limit]
+
+    def _near(self, table: Table, where: Filter | None, limit: int | None, **equal: str | None) -> list[Any]:
         given = {name: value for name, value in equal.items() if value is not None}
         condition: Filter | None = where
         for name, value in given.items():
@@ -128,7 +150,11 @@ class Reader:
             raise StoreError(f"lake {where}: tree {tree_id}: {error}; `silva lake doctor` says more") from error
 
     def _attempt(self, tree_id: str, slots: tuple[str, str]) -> list[Node]:
-        """Nodes of a tree in some slots; one that is being compacted right now may come twice."""
+        """Nodes of a tree in some slots; one that is being compacted or moved right now may come twice."""
+        near, cold = self._attempt_near(tree_id, slots), self._cold
+        return near if cold is None else [*cold._attempt(tree_id, slots), *near]
+
+    def _attempt_near(self, tree_id: str, slots: tuple[str, str]) -> list[Node]:
         fresh = [node for node in self._fresh(NODES, {"tree_id": tree_id}, None) if node.slot in slots]
         rows = self._tables.select(NODES.name, (field("tree_id") == tree_id).sql(NODES))
         if rows is None:

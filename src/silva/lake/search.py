@@ -56,6 +56,15 @@ def text(tables: Tables, tail: Tail | None, query: str, limit: int) -> list[tupl
     return sorted(found, key=lambda pair: -pair[0])[:limit]
 
 
+def widened(found: list[tuple[float, Node]], cold: Tables | None, query: str, limit: int) -> list[tuple[float, Node]]:
+    """What was found, and what is found in the cold tier."""
+    if cold is None:
+        return found
+    known = {node.id for _, node in found}
+    more = [each for each in text(cold, None, query, limit) if each[1].id not in known]
+    return sorted([*found, *more], key=lambda pair: -pair[0])[:limit]
+
+
 def _scan(tables: Tables, wanted: Sequence[str], limit: int) -> list[tuple[float, Node]]:
     # There is no index yet, or it does not hold what is asked for: read the texts themselves.
     rows = tables.select(NODES.name, "text is not null", columns=["id", "text"])

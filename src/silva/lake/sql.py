@@ -54,8 +54,8 @@ class _LanceDataset(ds.Dataset):
         return ds.Scanner.from_batches(batches, columns=wanted, filter=filter)
 
 
-def query(text: str, tables: Tables, tail: Tail | None) -> pa.Table:
-    """Run one SELECT over the lake's tables.
+def query(text: str, tables: Tables, tail: Tail | None, cold: Tables | None = None) -> pa.Table:
+    """Run one SELECT over the lake's tables, those of its cold tier among them.
 
     Raises:
         UsageError: it is no single SELECT, names something else than the lake's tables, or DuckDB refuses it.
@@ -67,7 +67,10 @@ def query(text: str, tables: Tables, tail: Tail | None) -> pa.Table:
         for whole in (True, False):
             try:
                 for name in used:
+                    connection.execute(f"drop view if exists _{name}_near")
                     _register(connection, name, tables, tail, whole)
+                    if cold is not None:
+                        _widen(connection, name, cold, whole)
                 return connection.sql(text).to_arrow_table()
             except duckdb.Error as error:
                 if not whole or _UNREADABLE not in str(error):
@@ -141,6 +144,22 @@ def _register(connection: duckdb.DuckDBPyConnection, name: str, tables: Tables, 
     else:
         new += f" where ({keys}) not in (select ({known}) from {stored})"
     connection.execute(f"create or replace view {name} as {old} union all {new}")
+
+
+def _widen(connection: duckdb.DuckDBPyConnection, name: str, cold: Tables, whole: bool) -> None:
+    """Have a table that is known hold what the cold tier has as well; of what is in both, the nearer counts."""
+    spec, table = TABLES[name], cold.snapshot(name)
+    if table is None:
+        return
+    connection.execute(f"alter view {name} rename to _{name}_near")
+    connection.register(f"_{name}_cold", _LanceDataset(table) if whole else cold.select(name))
+    present = set(table.schema.names)
+    kept = ", ".join(f'"{c.name}"' if c.name in present else f'null as "{c.name}"' for c in spec.columns)
+    mine = ", ".join(f"coalesce({key}, '')" for key in spec.key)
+    connection.execute(
+        f"create or replace view {name} as select * from _{name}_near union all select {kept} from _{name}_cold "
+        f"where ({mine}) not in (select ({mine}) from _{name}_near)"
+    )
 
 
 def _line(error: Exception) -> str:

@@ -188,6 +188,15 @@ class Tables:
             builder.when_not_matched_insert_all().execute(rows.select(known))
             self.settle(spec.name, started)
 
+    def delete(self, name: str, where: str) -> None:
+        """Delete the rows that meet a condition, durably. A tagged version keeps them."""
+        started = time.time() - 1.0
+        with self._mutex, self.refusals(f"delete rows of table {name}"):
+            table = self.open(name)
+            if table is not None:
+                table.delete(where)
+                self.settle(name, started)
+
     def create(self, name: str, schema: pa.Schema) -> Any:
         """Create a table, empty."""
         with self._mutex, self.refusals(f"create table {name}"):

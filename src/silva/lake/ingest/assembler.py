@@ -170,7 +170,7 @@ class Assembler:
         for each in made:
             self.made += each.trajectories
             self.amended += each.amended
-            self.wordless += not each.trajectories
+            self.wordless += not each.trajectories and not each.troubles
             if each.troubles:
                 self.troubles += 1
                 self.trouble = f"{each.key}: {each.troubles[0]}"

@@ -76,14 +76,19 @@ def assemble(session: Session, stages: Iterable[Stage] = ()) -> Made:
     """The records of a session."""
     run = min(session.arrivals, key=lambda each: (each.started or each.at, each.id)).run
     count = len({each.id for each in session.arrivals})
+    notes = _notes(session)
+    last = notes[-1] if notes else None
+    if last is not None and count < last.spans:
+        why = (
+            f"{count} of at least {last.spans} arrivals are left: what it was made of was let go, and it stays as it is"
+        )
+        return Made(key=session.key, run=run, spans=count, records=(), troubles=(why,))
     arrivals = _latest(session.arrivals)
     bundle, troubles = _read(arrivals, run)
     if bundle is not None:
         bundle = _scored(bundle, arrivals)
         for stage in stages:
             bundle = stage(bundle)
-    notes = [msgspec.msgpack.decode(each.data, type=Note) for each in sorted(session.before, key=lambda each: each.at)]
-    last = notes[-1] if notes else None
     fresh, attempt, nodes, gone = _compared(bundle, last, notes)
     records = [encode(each) for each in fresh.records()] if fresh is not None else []
     records += [encode(msgspec.structs.replace(each, superseded=True)) for each in gone]
@@ -109,11 +114,19 @@ def assemble(session: Session, stages: Iterable[Stage] = ()) -> Made:
 
 
 def failed(session: Session, why: str) -> Made:
-    """The note of a session of which nothing can be made: tried again when more of it comes."""
-    run = session.arrivals[0].run
-    note = Note(key=session.key, spans=len({each.id for each in session.arrivals}), troubles=(why,))
+    """The note of a session of which nothing new can be made: tried again when more of it comes."""
+    run, notes = session.arrivals[0].run, _notes(session)
+    count = len({each.id for each in session.arrivals})
+    last = notes[-1] if notes else Note(key=session.key, spans=count)
+    note = msgspec.structs.replace(last, spans=count, troubles=(why,))
     records = (encoded(_noted(note, run, session.at)),)
     return Made(key=session.key, run=run, spans=note.spans, records=records, troubles=(why,))
+
+
+def _notes(session: Session) -> list[Note]:
+    """What was made of it before, the last one last."""
+    before = sorted(session.before, key=lambda each: each.at)
+    return [msgspec.msgpack.decode(each.data, type=Note) for each in before]
 
 
 def _noted(note: Note, run: str, at: float) -> Arrival:

@@ -26,7 +26,7 @@ SECONDS = 120.0
 """A child that takes longer over one batch is ended."""
 MEMORY = 4 << 30
 _SIZE = struct.Struct("<Q")
-_NICE = 5
+_NICE = 10
 
 
 class Begin(Record, frozen=True, kw_only=True):
