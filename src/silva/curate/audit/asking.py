@@ -45,7 +45,7 @@ class Answer:
 def ask(checker: Checker, rows: Sequence[Row]) -> Answer:
     """Ask a checker about rows. Every row has its findings, none, or a reason why it was not checked."""
     answer, began = Answer(), process_time()
-    why = _missing(checker)
+    why = missing(checker)
     if why:
         answer.unchecked = {row.id: why for row in rows}
         return answer
@@ -88,7 +88,8 @@ def _long(row: Row, most: int) -> str:
     return ""
 
 
-def _missing(checker: Checker) -> str:
+def missing(checker: Checker) -> str:
+    """Why a checker cannot be asked here; "" where it can."""
     try:
         return checker.missing()
     except Exception as error:  # noqa: BLE001 - as above

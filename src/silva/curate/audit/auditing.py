@@ -17,7 +17,7 @@ from multiprocessing import get_context
 
 import msgspec
 
-from silva.curate.audit.asking import Answer, ask
+from silva.curate.audit.asking import Answer, ask, missing
 from silva.curate.audit.axes import Diagnosis, diagnose
 from silva.curate.audit.card import Card, Scale
 from silva.curate.audit.checker import Checker, SetChecker, Settings, checkers, make
@@ -108,7 +108,7 @@ def audit(
         settings: as the checkers were made with, for the workers.
         told: is told how many rows are done.
     """
-    limits = thresholds(asked, cards, alarms)
+    limits = held_to(asked, cards, alarms)
     scales = {each.name: Scale(card) for each in asked if (card := fitting(each, cards)) is not None}
     sums = {each.name: _Sum() for each in asked}
     single = [each for each in asked if not isinstance(each, SetChecker)]
@@ -164,6 +164,13 @@ def _diagnosed(rows: Sequence[Row], findings: Iterable[Finding]) -> list[Diagnos
     for each in findings:
         of_row.setdefault(each.row_id, []).append(each)
     return [one for row in rows for one in diagnose(row, of_row.get(row.id, ()))]
+
+
+def held_to(asked: Sequence[Checker], cards: Mapping[str, Card], alarms: float | None) -> Thresholds:
+    """The thresholds of those that can be asked here; the others spend none of the allowance, and promise nothing."""
+    able = [each for each in asked if not missing(each)]
+    made = thresholds(able, cards, alarms)
+    return msgspec.structs.replace(made, at={**{each.name: each.threshold for each in asked}, **made.at})
 
 
 class _Sum:

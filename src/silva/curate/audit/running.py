@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from silva.curate.audit.auditing import Audit, audit
+from silva.curate.audit.auditing import Audit, audit, held_to
 from silva.curate.audit.card import Card, read_cards
 from silva.curate.audit.checker import Checker, make
 from silva.curate.audit.config import AuditConfig
 from silva.curate.audit.keeping import keep_in_lake
-from silva.curate.audit.thresholds import Thresholds, thresholds
+from silva.curate.audit.thresholds import Thresholds
 from silva.curate.rows import Reading, read
 from silva.errors import UsageError
 from silva.lake import Lake, default_location
@@ -31,7 +31,7 @@ class Begun:
         self.lake = config.lake or ("" if Path(config.source).suffix else default_location())
         self.checkers: list[Checker] = make(config.checkers, config.settings)
         self.cards: dict[str, Card] = read_cards(config.cards)
-        self.thresholds: Thresholds = thresholds(self.checkers, self.cards, config.alarms)
+        self.thresholds: Thresholds = held_to(self.checkers, self.cards, config.alarms)
         self.missing = {each.name: why for each in self.checkers if (why := each.missing())}
         if len(self.missing) == len(self.checkers):
             name, why = next(iter(self.missing.items()))

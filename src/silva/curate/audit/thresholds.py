@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import inf, nextafter
 
-from silva.curate.audit.card import UNCHECKED, Card
+from silva.curate.audit.card import Card
 from silva.curate.audit.checker import Checker, Family
 from silva.report import Interval
 from silva.report.interval import proportion
@@ -139,48 +139,81 @@ def _kept(cards: Sequence[Card], wanted: float, floors: Mapping[str, float]) -> 
     return _spent(cards, 0.0, floors)
 
 
+class _Ladder:
+    """Where one checker's threshold may go: above all its clean scores, above all but the highest, and so on.
+
+    Args:
+        card: half of its items.
+        floor: no threshold is lower.
+    """
+
+    def __init__(self, card: Card, floor: float) -> None:
+        clean = card.clean_scores
+        self.scores = sorted({score for score in clean if score > 0}, reverse=True)
+        self.clean = sorted(((score, item) for item, score in enumerate(clean) if score > 0), reverse=True)
+        self.risky = sorted(((score, item) for item, score in enumerate(card.risky) if score > 0), reverse=True)
+        self.about = card.risk, card.risky_digest
+        self.count = len(card.risky)
+        self.floor = max(floor, _LEAST)
+        self.place = 0
+
+    def limit(self, place: int) -> float:
+        """The threshold just above the clean score of that rank."""
+        return max(self.floor, nextafter(self.scores[place], inf)) if place < len(self.scores) else self.floor
+
+    def ended(self, place: int) -> bool:
+        """Whether no lower threshold lies behind that place."""
+        return place >= len(self.scores) or self.limit(place) <= self.floor
+
+    def flags(self, limit: float) -> set[int]:
+        """Clean items at or above a threshold."""
+        return _above(self.clean, limit)
+
+    def finds(self, limit: float) -> set[int]:
+        """Risky items at or above a threshold."""
+        return _above(self.risky, limit)
+
+
+def _above(scored: Sequence[tuple[float, int]], limit: float) -> set[int]:
+    found: set[int] = set()
+    for score, item in scored:
+        if score < limit:
+            break
+        found.add(item)
+    return found
+
+
 def _spent(half: Sequence[Card], wanted: float, floors: Mapping[str, float]) -> dict[str, float]:
-    """Thresholds that flag at most the wanted share of these clean items, each alarm spent where it finds most."""
-    count = max((card.clean_items for card in half), default=0)
-    left = int(wanted * count)
-    scores = {card.checker: card.clean_scores for card in half}
-    # Where a checker may go: above all its clean scores, above all but one, …
-    steps = {name: [inf, *sorted({s for s in each if s > 0}, reverse=True)] for name, each in scores.items()}
-    at = {
-        name: max(floors[name], nextafter(ladder[1], inf) if len(ladder) > 1 else _LEAST)
-        for name, ladder in steps.items()
-    }
-    places = dict.fromkeys(steps, 1)
-    flagged: set[int] = {place for name in at for place, s in enumerate(scores[name]) if s >= at[name]}
-    risky = {card.checker: [s for s in card.risky if s != UNCHECKED] for card in half}
-    while left > len(flagged):
-        best: tuple[float, str, int, float, set[int]] | None = None
-        for name, ladder in steps.items():
-            if at[name] <= floors[name] or not risky[name]:
-                continue
-            before = _share(risky[name], at[name])
-            for place in range(places[name], len(ladder)):
-                lower = ladder[place + 1] if place + 1 < len(ladder) else 0.0
-                limit = max(floors[name], nextafter(lower, inf) if lower else _LEAST)
-                more = {item for item, s in enumerate(scores[name]) if s >= limit} - flagged
+    """Thresholds that flag at most the wanted share of these clean items, each alarm spent where it finds most of what
+    no checker has found so far."""
+    left = int(wanted * max((card.clean_items for card in half), default=0))
+    ladders = {card.checker: _Ladder(card, floors[card.checker]) for card in half}
+    flagged: set[int] = set()
+    found: dict[tuple[str, str], set[int]] = {}
+    for each in ladders.values():
+        flagged |= each.flags(each.limit(0))
+        found.setdefault(each.about, set()).update(each.finds(each.limit(0)))
+    while True:
+        best: tuple[float, _Ladder, int, set[int]] | None = None
+        for each in ladders.values():
+            place = each.place
+            while not each.ended(place):
+                place += 1
+                more = each.flags(each.limit(place)) - flagged
                 if len(flagged) + len(more) > left:
                     break
-                gain = _share(risky[name], limit) - before
+                gain = len(each.finds(each.limit(place)) - found[each.about]) / max(1, each.count)
                 worth = gain / (len(more) or 0.5)
                 if gain > 0 and (best is None or worth > best[0]):
-                    best = worth, name, place + 1, limit, more
+                    best = worth, each, place, more
         if best is None:
-            break
-        _, name, places[name], at[name], more = best
+            return {name: each.limit(each.place) for name, each in ladders.items()}
+        _, chosen, chosen.place, more = best
         flagged |= more
-    return at
+        found[chosen.about] |= chosen.finds(chosen.limit(chosen.place))
 
 
 _SHARES = (1.0, 0.8, 0.65, 0.5, 0.4, 0.3, 0.2, 0.1)
 """Of the wanted share, what is tried."""
 _LEAST = 1e-6
 """No threshold is lower: a score of 0 is no finding."""
-
-
-def _share(scores: Sequence[float], limit: float) -> float:
-    return sum(score >= limit for score in scores) / len(scores)
