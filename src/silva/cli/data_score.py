@@ -70,6 +70,8 @@ def score(
         return Exit.OK
     if settings.output:
         check_output(Path(settings.output), force=force)
+    if settings.on != "here":
+        return past(settings, dry_run, as_json)
     asked = resolve(settings.scorers, settings.options)
     samples, notes = samples_of(settings)
     if dry_run:
@@ -77,16 +79,39 @@ def score(
     made = score_all(samples, asked, cache_folder(settings.cache), settings.workers, progress())
     if settings.output:
         write_scores(Path(settings.output), samples, made)
+    return _end(settings, made, len(samples), notes, as_json)
+
+
+def _end(settings: ScoreConfig, made: dict[str, Scores], rows: int, notes: list[str], as_json: bool) -> int:
     facts = [summary(each) for each in made.values()]
     if as_json:
-        print_json({"rows": len(samples), "unread": notes, "scorers": facts, "output": settings.output or None})
+        print_json({"rows": rows, "unread": notes, "scorers": facts, "output": settings.output or None})
     else:
-        _show(facts, len(samples), notes)
+        _show(facts, rows, notes)
         if settings.output:
             typer.echo(f"written: {settings.output}")
     if all(not fact["scored"] for fact in facts):
         raise UsageError(f"no row has a score: {next(iter(facts[-1]['unscored']), 'there is none')}")
     return Exit.OK
+
+
+def past(settings: ScoreConfig, dry_run: bool, as_json: bool) -> int:
+    """Score a Lance table in parts, by Daft."""
+    from silva.curate.daft.frame import Frame
+    from silva.curate.value.past import numbered, score_past
+    from silva.curate.value.scoring import resolve
+    from silva.curate.value.table import write_scores
+
+    if dry_run:
+        asked = resolve(settings.scorers, settings.options)
+        columns = Frame(settings.source, settings.on).columns
+        told = {"source": settings.source, "on": settings.on, "columns": columns, "scorers": [e.name for e in asked]}
+        print_json(told) if as_json else typer.echo(f"{settings.source}: would be scored on {settings.on}")
+        return Exit.OK
+    table, made = score_past(settings)
+    if settings.output:
+        write_scores(Path(settings.output), numbered(table, settings), made)
+    return _end(settings, made, table.num_rows, [], as_json)
 
 
 def scorers(as_json: AsJson = False) -> int:

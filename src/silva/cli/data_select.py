@@ -64,6 +64,8 @@ def select(
         return Exit.OK
     if not settings.output and not dry_run:
         raise UsageError("where to? add --output FILE.jsonl")
+    if settings.on != "here":
+        return _past(settings, dry_run, as_json)
     for path in (Path(settings.output) if settings.output else None, fates):
         if path is not None:
             check_output(path, force=force)
@@ -93,6 +95,27 @@ def select(
         typer.echo(f"  {len(selection.size)} clusters of {min(selection.size)} to {max(selection.size)} rows")
     data_score.warn([*notes, *left])
     typer.echo(f"written: {settings.output}")
+    return Exit.OK
+
+
+def _past(settings: SelectConfig, dry_run: bool, as_json: bool) -> int:
+    """Select of a Lance table in parts, by Daft, into another."""
+    from silva.curate.value.past import numbered, select_past
+    from silva.curate.value.selection.output import facts, write_facts
+
+    target = Path(settings.output)
+    if target.suffix != ".lance" or target.exists():
+        raise UsageError(f"on={settings.on}: name a folder NAME.lance with --output that is not there yet")
+    if dry_run:
+        return data_score.past(settings, True, as_json)
+    table, selection, scores = select_past(settings, str(target))
+    told = facts(numbered(table, settings), selection, settings, scores)
+    write_facts(target, told)
+    if as_json:
+        print_json(told)
+    else:
+        typer.echo(f"{told['kept']} of {told['rows']} rows kept, on {settings.on}")
+        typer.echo(f"written: {settings.output}")
     return Exit.OK
 
 

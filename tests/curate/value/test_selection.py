@@ -19,7 +19,7 @@ from silva.curate.rows.writing import object_of
 from silva.curate.value.config import SelectConfig
 from silva.curate.value.sample import Samples
 from silva.curate.value.selection.clusters import clusters
-from silva.curate.value.selection.duplicates import exact, minhash, semantic
+from silva.curate.value.selection.duplicates import exact, key, minhash, semantic, signatures
 from silva.curate.value.selection.quota import quotas
 from silva.curate.value.selection.selecting import COPY, KEPT, PASSED, UNSCORED, select
 from silva.errors import UsageError
@@ -84,9 +84,13 @@ def test_of_copies_the_one_that_is_worth_most_stays() -> None:
     )
     texts = [base, f"{base.upper()} ", f"{base} today", "Something else is said here about ships and how they sail"]
     order = [2, 1, 0, 3]
-    assert [*exact(texts, order)] == [1, -1, -1, -1]
-    assert [*minhash(texts, order, 0.8)] == [2, 2, -1, -1]
-    assert [*minhash(["", "", "one two"], [0, 1, 2], 0.8)] == [-1, -1, -1]  # what says nothing is nobody's copy
+    assert [*exact([key(text) for text in texts], order)] == [1, -1, -1, -1]
+    assert [*minhash(signatures(texts), order, 0.8)] == [2, 2, -1, -1]
+    assert [*minhash(signatures(["", "", "one two"]), [0, 1, 2], 0.8)] == [
+        -1,
+        -1,
+        -1,
+    ]
     vectors = np.array([[1, 0], [0.99, 0.141], [0.96, 0.28], [0, 1], [0, 0], [0, 0]], np.float32)
     one = np.zeros(6, np.int64)
     assert [*semantic(vectors, one, [1, 0, 2, 3, 4, 5], 0.98)] == [1, -1, 1, -1, -1, -1]
@@ -103,7 +107,7 @@ def test_minhash_finds_what_is_as_alike_as_is_asked() -> None:
     for _ in range(40):
         base = [*draw.choice(words, 120)]
         texts += [" ".join(base), " ".join([*base[:114], *draw.choice(words, 6)])]  # Jaccard about 0.9
-    found = minhash(texts, range(len(texts)), 0.75)
+    found = minhash(signatures(texts), range(len(texts)), 0.75)
     assert sum(found[1::2] == np.arange(0, 80, 2)) >= 38 and set(found[::2]) == {-1}
 
 

@@ -85,10 +85,9 @@ class Samples:
             for place, name, question, answer in zip(places, *columns, strict=True)
         ]
 
-    @property
-    def trajectories(self) -> bool:
-        """Whether any of them is a walk that ended."""
-        return any(row.trajectory is not None and row.kind is Kind.TRAJECTORY for row in self.rows)
+    def texts(self) -> list[str]:
+        """Question and answer of each."""
+        return [each.text for each in self.at(range(len(self)))]
 
 
 def of_columns(table: pa.Table, answer: str, question: str = "", name: str = "") -> Samples:

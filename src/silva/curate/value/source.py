@@ -21,8 +21,6 @@ def samples_of(config: ScoreConfig) -> tuple[Samples, list[str]]:
     """
     if not config.source:
         raise UsageError("name what to read: a file, a run, or a query of the lake")
-    if config.on != "here":
-        raise UsageError(f"on={config.on}: possible is here")
     if config.columns.answer:
         table = column_table(config)
         return of_columns(table, config.columns.answer, config.columns.question, config.columns.id), []

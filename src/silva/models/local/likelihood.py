@@ -15,13 +15,16 @@ import torch
 
 from silva.models.bundled import require, weights_folder
 from silva.models.exact.folder import read_folder
-from silva.models.local.network import Network
+from silva.models.local.network import Network, Past
 from silva.models.local.prompt import Prompter
 from silva.models.local.weights import fingerprint
 from silva.tree import Message
 
 TOKENS = 2048
 """Ids of one pass, filling included: what keeps the memory of a pass to some hundred megabytes."""
+
+LEAST_SHARED = 8
+"""Fewer ids that all prompts begin with are read with each."""
 
 PLACES = 256
 """Places whose logits are held at once; those of one place are as wide as the vocabulary."""
@@ -48,6 +51,7 @@ class Likelihood:
         self._prompter = Prompter(folder)
         self._prompter.check(self._network.vocabulary)
         self.context = self._network.context
+        self._known: dict[tuple[int, ...], Past] = {}
         named = read_folder(folder).tokens
         mark = self.encode(named.get("bos_token") or named.get("eos_token") or "")
         self.start: tuple[int, ...] = tuple(mark[:1]) or (min(self._network.ends, default=0),)
@@ -71,12 +75,13 @@ class Likelihood:
     def losses(self, pairs: Sequence[tuple[Sequence[int], Sequence[int]]]) -> list[list[float]]:
         """For each (prompt, continuation): minus the log-probability, in nats, of each id of the continuation."""
         found: list[list[float]] = [[] for _ in pairs]
-        for batch in _batches([len(prompt) + len(after) for prompt, after in pairs]):
-            hidden = self._network.read([[*pairs[at][0], *pairs[at][1]] for at in batch])
+        skipped, past = self._before([prompt for prompt, _ in pairs])
+        for batch in _batches([len(prompt) + len(after) - skipped for prompt, after in pairs]):
+            hidden = self._network.read([[*pairs[at][0], *pairs[at][1]][skipped:] for at in batch], past)
             places = [
                 (row, column, number)
                 for row, at in enumerate(batch)
-                for column, number in enumerate(pairs[at][1], len(pairs[at][0]) - 1)
+                for column, number in enumerate(pairs[at][1], len(pairs[at][0]) - skipped - 1)
             ]
             for begin in range(0, len(places), PLACES):
                 part = places[begin : begin + PLACES]
@@ -90,13 +95,30 @@ class Likelihood:
     def choices(self, prompts: Sequence[Sequence[int]], wanted: Sequence[int]) -> list[list[float]]:
         """For each prompt: the log-probability, in nats, of each of some ids as the next one."""
         found: list[list[float]] = [[] for _ in prompts]
-        for batch in _batches([len(prompt) for prompt in prompts]):
-            hidden = self._network.read([prompts[at] for at in batch])
-            last = hidden[torch.arange(len(batch)), torch.tensor([len(prompts[at]) - 1 for at in batch])]
+        skipped, past = self._before(prompts)
+        for batch in _batches([len(prompt) - skipped for prompt in prompts]):
+            hidden = self._network.read([prompts[at][skipped:] for at in batch], past)
+            last = hidden[torch.arange(len(batch)), torch.tensor([len(prompts[at]) - skipped - 1 for at in batch])]
             logprobs = torch.log_softmax(self._network.logits(last), -1)[:, list(wanted)]
             for at, row in zip(batch, logprobs.tolist(), strict=True):
                 found[at] = row
         return found
+
+    def _before(self, prompts: Sequence[Sequence[int]]) -> tuple[int, Past]:
+        """How many ids all prompts begin with, such as a template's own words, and what the network remembers of them:
+        they are read once. The last id of a prompt is left, for something must be read behind them."""
+        if len(prompts) < 2:
+            return 0, ()
+        listed = [list(prompt) for prompt in prompts]
+        first, last = min(listed), max(listed)
+        most = min(map(len, prompts)) - 1
+        count = next((at for at in range(most) if first[at] != last[at]), most)
+        if count < LEAST_SHARED:
+            return 0, ()
+        ids = tuple(first[:count])
+        if ids not in self._known:
+            self._known = {ids: self._network.remember(ids)}
+        return count, self._known[ids]
 
 
 def weights_of(folder: Path | None) -> tuple[Path, str]:

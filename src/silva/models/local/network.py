@@ -24,6 +24,10 @@ Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """Attention of one layer: layer, query, key and value, each [rows, tokens, heads, size], to [rows, tokens, width]."""
 
 
+Past = Sequence[tuple[Tensor, Tensor]]
+"""Keys and values of each layer, of ids that stand before what is read."""
+
+
 class Cache:
     """Keys and values, each [layers, rows, key heads, length, head size]; grows as needed.
 
@@ -183,22 +187,40 @@ class Network:
         return self._logits(hidden[:, 0])
 
     @torch.inference_mode()
-    def read(self, rows: Sequence[Sequence[int]]) -> Tensor:
-        """What the last layer says behind each id of rows that are read whole, without a cache: [rows, longest, width].
-        What stands behind a row's own end is filling."""
-        longest = max(map(len, rows))
+    def read(self, rows: Sequence[Sequence[int]], past: Past = ()) -> Tensor:
+        """What the last layer says behind each id of rows that are read whole: [rows, longest, width]. `past` is what
+        `remember` gave of ids that stand before every row. What stands behind a row's own end is filling."""
+        return self._whole(rows, past)[0]
+
+    @torch.inference_mode()
+    def remember(self, ids: Sequence[int]) -> Past:
+        """Keys and values of ids that are to stand before many rows: of each layer, [1, heads, ids, size]."""
+        return self._whole([ids], ())[1]
+
+    def _whole(self, rows: Sequence[Sequence[int]], past: Past) -> tuple[Tensor, Past]:
+        longest, before = max(map(len, rows)), past[0][0].shape[2] if past else 0
         ids = torch.zeros(len(rows), longest, dtype=torch.long)
         for number, row in enumerate(rows):
             ids[number, : len(row)] = torch.tensor(row)
-        width = self._heads * self._size
+        places = torch.arange(before, before + longest)
+        mask = torch.arange(before + longest)[None, :] <= places[:, None] if past else None
+        kept: list[tuple[Tensor, Tensor]] = []
 
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+            key, value = key.transpose(1, 2), value.transpose(1, 2)
+            if past:
+                key, value = (
+                    torch.cat([old.expand(len(rows), -1, -1, -1), new], 2)
+                    for old, new in zip(past[layer], (key, value), strict=True)
+                )
+            else:
+                kept.append((key, value))
             mixed = functional.scaled_dot_product_attention(
-                query.transpose(1, 2), key.transpose(1, 2), value.transpose(1, 2), is_causal=True, enable_gqa=True
+                query.transpose(1, 2), key, value, attn_mask=mask, is_causal=mask is None, enable_gqa=True
             )
-            return mixed.transpose(1, 2).reshape(len(rows), longest, width)
+            return mixed.transpose(1, 2).reshape(len(rows), longest, self._heads * self._size)
 
-        return self._run(ids, torch.arange(longest).expand(len(rows), -1), attend, Deltas(()))
+        return self._run(ids, places.expand(len(rows), -1), attend, Deltas(())), kept
 
     @torch.inference_mode()
     def logits(self, hidden: Tensor) -> Tensor:

@@ -38,10 +38,10 @@ class InstructionFollowingDifficulty(Scorer):
 
     def score(self, samples: Sequence[Sample]) -> Sequence[Score]:
         reader = open_reader(self.options)
-        asked: list[tuple[str | None, str]] = [(each.question, each.answer) for each in samples]
-        read = reader.read([*asked, *((None, each.answer) for each in samples)])
+        behind_all = reader.read([(each.question, each.answer) for each in samples])
+        alone_all = reader.read([(None, each.answer) for each in samples])
         made: list[Score] = []
-        for behind, alone in zip(read[: len(samples)], read[len(samples) :], strict=True):
+        for behind, alone in zip(behind_all, alone_all, strict=True):
             missing = next((each for each in (behind, alone) if not each.nats), None)
             count = min(len(behind.nats), len(alone.nats))  # an endpoint tells nothing of the first token of a text
             if missing is not None:

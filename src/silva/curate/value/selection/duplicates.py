@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,8 @@ import numpy as np
 from silva.curate.value.selection.clusters import Places, Vectors
 from silva.errors import MissingError
 from silva.tree.node import short_digest
+
+Marks = np.ndarray[Any, np.dtype[np.uint32]]
 
 PERMUTATIONS = 64
 _PIECE = 20_000
@@ -28,13 +30,13 @@ MOST_LETTERS = 20_000
 _BLOCK = 2_048
 
 
-def exact(texts: Iterable[str], order: Sequence[int]) -> Places:
-    """Rows with the same words. `order`: places, the one that is worth most first."""
-    keys = [short_digest(" ".join(text.lower().split()).encode("utf-8", "replace"), 16) for text in texts]
-    return _firsts(keys, order)
+def key(text: str) -> str:
+    """The same for texts with the same words."""
+    return short_digest(" ".join(text.lower().split()).encode("utf-8", "replace"), 16)
 
 
-def _firsts(keys: Sequence[str], order: Sequence[int]) -> Places:
+def exact(keys: Sequence[str], order: Sequence[int]) -> Places:
+    """Rows with the same words, by their keys. `order`: places, the one that is worth most first."""
     first: dict[str, int] = {}
     made = np.full(len(keys), -1, np.int64)
     for place in order:
@@ -44,17 +46,12 @@ def _firsts(keys: Sequence[str], order: Sequence[int]) -> Places:
     return made
 
 
-def minhash(texts: Sequence[str], order: Sequence[int], likeness: float) -> Places:
-    """Rows with many pieces in common; `order` as in `exact`.
-
-    Raises:
-        MissingError: rensa is not installed.
-    """
-    marks = signatures(texts)
+def minhash(marks: Marks, order: Sequence[int], likeness: float) -> Places:
+    """Rows with many pieces in common, by their signatures; `order` as in `exact`."""
     bands = _bands(likeness)
     width = PERMUTATIONS // bands
     buckets: list[dict[bytes, list[int]]] = [defaultdict(list) for _ in range(bands)]
-    made = np.full(len(texts), -1, np.int64)
+    made = np.full(len(marks), -1, np.int64)
     for place in order:
         if not marks[place].any():
             continue
@@ -72,7 +69,7 @@ def minhash(texts: Sequence[str], order: Sequence[int], likeness: float) -> Plac
     return made
 
 
-def signatures(texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.uint32]]:
+def signatures(texts: Sequence[str]) -> Marks:
     """The MinHash of each text's three-word pieces, [texts, permutations]; zeros for a text without words.
 
     Raises:

@@ -14,17 +14,19 @@ NARROW = 64
 _PIECE = 4_096
 
 
-def embed(samples: Samples, embedder: Embedder, seed: int = 0) -> Vectors:
+def embed(samples: Samples, embedder: Embedder, seed: int = 0, narrow: bool | None = None) -> Vectors:
     """A vector of length 1 for what is asked and answered in each sample, [samples, size].
 
-    Many are projected at random (Johnson and Lindenstrauss, 1984): cosines stay, within about 0.12 at 64 dimensions.
+    Many (or all where `narrow` says so) are projected at random (Johnson and Lindenstrauss, 1984): cosines stay,
+    within about 0.12 at 64 dimensions.
     """
     parts: list[Vectors] = []
     matrix: Vectors | None = None
     for begin in range(0, len(samples), _PIECE):
         places = range(begin, min(begin + _PIECE, len(samples)))
         found = embedder.embed([each.text for each in samples.at(places)])
-        if len(samples) * found.shape[1] > MOST and found.shape[1] > NARROW:
+        many = len(samples) * found.shape[1] > MOST if narrow is None else narrow
+        if many and found.shape[1] != NARROW:
             if matrix is None:
                 draw = np.random.default_rng(seed)
                 matrix = (draw.standard_normal((found.shape[1], NARROW)) / np.sqrt(NARROW)).astype(np.float32)

@@ -6,6 +6,7 @@ worth ─▶ unscored out ─▶ copies out ─▶ clusters ─▶ quotas ─▶
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +18,7 @@ from silva.curate.value.sample import Samples
 from silva.curate.value.scorer import Floats
 from silva.curate.value.selection.clusters import Places, Vectors, clusters
 from silva.curate.value.selection.coverage import cover
-from silva.curate.value.selection.duplicates import exact, minhash, semantic
+from silva.curate.value.selection.duplicates import Marks, exact, key, minhash, semantic, signatures
 from silva.curate.value.selection.embedding import embed
 from silva.curate.value.selection.quota import quotas
 from silva.errors import UsageError
@@ -54,7 +55,13 @@ class Selection:
         return made | {"seed": config.seed}
 
 
-def select(samples: Samples, worth: Floats, config: SelectConfig, vectors: Vectors | None = None) -> Selection:
+def select(
+    samples: Samples,
+    worth: Floats,
+    config: SelectConfig,
+    vectors: Vectors | None = None,
+    marks: Sequence[str] | Marks | None = None,
+) -> Selection:
     """Choose rows.
 
     Args:
@@ -62,11 +69,12 @@ def select(samples: Samples, worth: Floats, config: SelectConfig, vectors: Vecto
         worth: of each, more is better; NaN: it has no score.
         config: how many, and how.
         vectors: of each row; made by the configured embedder if None and needed.
+        marks: what copies are found by: keys or signatures of `silva.curate.value.selection.duplicates`; made if None.
 
     Raises:
         SilvaError: more are to be kept than can be, a row has no score and that is refused, an embedder is missing.
     """
-    count = len(samples)
+    count = len(worth)
     rank = ranked(worth)
     order = np.argsort(np.where(rank > 0, rank, count + 1), kind="stable")
     unscored = np.isnan(worth)
@@ -76,7 +84,7 @@ def select(samples: Samples, worth: Floats, config: SelectConfig, vectors: Vecto
     needs = config.method in ("cluster", "coverage") or config.duplicates == "semantic"
     if vectors is None and needs:
         vectors = embed(samples, embedder, config.seed)
-    copy_of = _copies(samples, vectors, order, config)
+    copy_of = _copies(samples, vectors, order, config, marks)
     able = np.flatnonzero(~unscored & (copy_of < 0))
     keep = _amount(config, len(able), count, int(unscored.sum()), int((copy_of >= 0).sum()))
     none = np.full(count, -1, np.int64)
@@ -90,16 +98,21 @@ def select(samples: Samples, worth: Floats, config: SelectConfig, vectors: Vecto
     return made
 
 
-def _copies(samples: Samples, vectors: Vectors | None, order: Places, config: SelectConfig) -> Places:
+def _copies(
+    samples: Samples, vectors: Vectors | None, order: Places, config: SelectConfig, marks: Sequence[str] | Marks | None
+) -> Places:
     listed = order.tolist()
     if config.duplicates == "none":
-        return np.full(len(samples), -1, np.int64)
+        return np.full(len(order), -1, np.int64)
     if config.duplicates == "semantic":
         assert vectors is not None
-        given = clusters(vectors, max(1, len(samples) // COPIES_IN), config.seed)
+        given = clusters(vectors, max(1, len(order) // COPIES_IN), config.seed)
         return semantic(vectors, given, listed, config.likeness)
-    texts = [each.text for each in samples.at(range(len(samples)))]
-    return exact(texts, listed) if config.duplicates == "exact" else minhash(texts, listed, config.likeness)
+    if config.duplicates == "exact":
+        keys = [key(text) for text in samples.texts()] if marks is None else marks
+        return exact(keys, listed)  # pyright: ignore[reportArgumentType]
+    found = signatures(samples.texts()) if marks is None else marks
+    return minhash(found, listed, config.likeness)  # pyright: ignore[reportArgumentType]
 
 
 def _amount(config: SelectConfig, able: int, count: int, unscored: int, copies: int) -> int:
