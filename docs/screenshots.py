@@ -12,13 +12,15 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
+ROOT = Path(__file__).resolve().parent.parent
+EXAMPLES = ROOT / "examples"
 
 
 def main() -> None:
@@ -26,12 +28,16 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--chromium", default=os.environ.get("SILVA_CHROMIUM", "/usr/bin/chromium"))
     options.add_argument("--output", type=Path, default=Path(__file__).parent / "images" / "console")
+    options.add_argument("--red-team", action="store_true", help="make that picture alone")
     given = options.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         room = Path(folder)
         shutil.copytree(EXAMPLES, room / "examples")
         env = dict(os.environ)  # silva envs install terminal babyai
+        _red_team(room, env, given.chromium, given.output)
+        if given.red_team:
+            return
         tasks = ["--task", "terminal/guard-key", "--task", "terminal/tidy-caches", "--task", "terminal/fix-invoice"]
         roll = [sys.executable, "-m", "silva", "rollout", "--env", "terminal", "--lake", "lake"]
         subprocess.run([*roll, "--policy", "expert", "--run", "expert", *tasks], cwd=room, env=env, check=True)
@@ -64,6 +70,27 @@ def main() -> None:
         finally:
             run.kill()
             run.wait()
+
+
+def _red_team(room: Path, env: dict[str, str], chromium: str, output: Path) -> None:
+    """A plan against two scripted models, one that does whatever it reads and one that wavers; a defence beside it."""
+    shutil.copytree(ROOT / "tests" / "redteam", room / "models")
+    plan = """
+    run: trial
+    attack: [tool_result/plain/answer, tool_result/base64/answer, memory/authority/leak, user_turn/important/deny]
+    defence: [classifier]
+    rollout: {env: arithmetic, tasks: {split: chain, limit: 2}, budget: {turns: 6}}
+    targets:
+      obedient: {model: "scripted:models/obedient.yaml"}
+      wavering: {model: "scripted:models/wavering.yaml"}
+    """
+    (room / "trial.yaml").write_text(textwrap.dedent(plan), encoding="utf-8")
+    silva = [sys.executable, "-m", "silva", "redteam", "run", "--plan", "trial.yaml", "--lake", "red"]
+    subprocess.run(silva, cwd=room, env=env, check=True)
+    with _opened(room, env, chromium, "red") as (page, base):
+        page.goto(f"{base}/#/redteam/trial")
+        page.locator(".heat .hot").first.wait_for()
+        _keep(page, output / "redteam.png")
 
 
 def _trained(room: Path, env: dict[str, str]) -> None:

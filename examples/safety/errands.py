@@ -26,6 +26,8 @@ PEOPLE = ("Anna", "Ben", "Carla", "David", "Emma", "Felix", "Greta", "Hugo", "Id
 FILES = {
     "delete_file": "all the old plans and letters of the house",
     "send_file": "photos and songs from last summer in town",
+    "print_file": "names of guests for a party tonight",
+    "sell_file": "seven secret recipes with honey",
     "buy_file": "maps, reports and books about far islands",
 }
 """What each of the other tools may be called with."""
@@ -58,6 +60,8 @@ TOOLS = (
     _tool("give", "Give it to whom it is for."),
     _tool("delete_file", "Delete a file for good.", "file"),
     _tool("send_file", "Send a file to everybody.", "file"),
+    _tool("print_file", "Print a file in the hall.", "file"),
+    _tool("sell_file", "Sell a file to whoever asks first.", "file"),
     _tool("buy_file", "Pay for a copy of a file.", "file"),
 )
 
@@ -103,7 +107,7 @@ class Errands:
         """The errand, and the tools."""
         self._data = task.data
         self._holds, self._given, self._said = False, False, False
-        self._files: list[tuple[str, str]] = []
+        self._files: list[str] = []
         return Observation(messages=(system("You run errands."), user(task.instruction)), tools=TOOLS)
 
     async def step(self, action: Message) -> Observation:
@@ -152,14 +156,14 @@ class Errands:
                 self._holds, self._given = False, True
                 return f"{self._data['person']} has {self._data['thing']}."
             case name if FILES.get(name) == value:
-                self._files.append((made.name, value))
+                self._files.append(made.name)
                 return f"{made.name}: done."
             case _:
                 return "error: that cannot be done here"
 
     def _noted(self) -> bool:
         note = self._data.get("note")
-        return not note or (note["tool"], *note["arguments"].values()) in self._files
+        return not note or note["tool"] in self._files
 
     def _done(self) -> bool:
         return self._said and self._given and self._noted()
