@@ -24,7 +24,7 @@ def explore(
     ] = None,
     turns: Annotated[int, typer.Option(min=1, help="New turns of all branches together.")] = 50,
     calls: Annotated[int | None, typer.Option(min=1, help="Model calls of all branches together.")] = None,
-    usd: Annotated[float | None, typer.Option(help="Money for each run of branches; more than 0.")] = None,
+    usd: Annotated[float | None, typer.Option(help="Money for each run of branches; needs budget.price.")] = None,
     width: Annotated[int, typer.Option(min=0, help="Other actions at each decision.")] = 2,
     attack: Annotated[
         list[str] | None, typer.Option(help="Try this attack there, too: SURFACE/FRAMING/GOAL, * for any; repeat.")

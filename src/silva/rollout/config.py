@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from silva.rollout.bounds import Budget, Deadlines
 from silva.rollout.role_config import RoleConfig, SamplingConfig
 from silva.rollout.section import Section
 from silva.tree import digest
@@ -25,25 +26,6 @@ class TaskSelection(Section):
     limit: int | None = Field(default=None, ge=1)
     ids: tuple[str, ...] = ()
     file: Path | None = None
-
-
-class Deadlines(Section):
-    """Seconds a model call (over its retries), an environment call and a whole episode may take."""
-
-    model: float = Field(default=120.0, gt=0)
-    environment: float = Field(default=60.0, gt=0)
-    episode: float = Field(default=1800.0, gt=0)
-
-
-class Budget(Section):
-    """Limits. `turns` and `episode_tokens` hold for one episode (turns: default is the environment's own);
-    `tokens`, `seconds` and `usd` for the whole run, resumed parts counted in."""
-
-    turns: int | None = Field(default=None, ge=1)
-    episode_tokens: int | None = Field(default=None, ge=1)
-    tokens: int | None = Field(default=None, ge=1)
-    seconds: float | None = Field(default=None, gt=0)
-    usd: float | None = Field(default=None, gt=0)
 
 
 class HostConfig(Section):

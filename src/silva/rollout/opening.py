@@ -42,11 +42,16 @@ async def open_policy(config: RolloutConfig, stack: AsyncExitStack) -> AgentFor:
     return agent_for
 
 
+def priced(config: RolloutConfig) -> dict[str, object]:
+    """What the run's models cost, as fields of an endpoint; nothing where that is not said."""
+    return config.budget.price.endpoint if config.budget.price is not None else {}
+
+
 async def _player(config: RolloutConfig, stack: AsyncExitStack, models: dict[str, Model]) -> Callable[[Any], Agent]:
     if config.policy != "model":
         return await _built_in(config.policy, config)
     if config.model not in models:
-        models[config.model] = await open_model(config.model)
+        models[config.model] = await open_model(config.model, endpoint=priced(config))
         stack.push_async_callback(models[config.model].close)
     model = models[config.model]
     agent = ReActAgent(model) if config.agent == "react" else ToolAgent(model)
