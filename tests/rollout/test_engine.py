@@ -98,16 +98,28 @@ async def test_a_turn_limit_truncates_and_still_scores(tmp_path):
     assert trajectory.outcome.score == 1.0
 
 
-async def test_the_runs_token_budget_stops_it_and_resume_goes_on(tmp_path):
+@pytest.mark.parametrize(
+    ("budget", "line"),
+    [
+        ({"tokens": 300}, "budget of 300 tokens"),
+        ({"usd": 0.0003, "price": {"input": 1.0, "output": 1.0}}, "budget of 0.0003 usd"),
+    ],
+)
+async def test_a_runs_budget_stops_it_and_resume_goes_on(tmp_path, budget, line):
     async with ScriptedServer(SOLVER) as server:
         fields = {"model": f"{server.url}#scripted", "pool": 1, "tasks": {"limit": 10}}
-        stopped = await run_rollout(config(tmp_path, budget={"tokens": 300}, **fields))
-        assert 0 < len(stopped.trajectories) < 10 and "budget of 300 tokens" in stopped.stopped
+        stopped = await run_rollout(config(tmp_path, budget=budget, **fields))
+        assert 0 < len(stopped.trajectories) < 10 and line in stopped.stopped
         assert stopped.exit_code is Exit.INCOMPLETE
         whole = await run_rollout(config(tmp_path, **fields), resume=True)
         asked = server.requests
     assert whole.remaining == 0 and len(whole.trajectories) == 10
     assert asked == 10
+
+
+def test_a_budget_in_dollars_without_a_price_bounds_nothing_and_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="what the model costs is not known"):
+        config(tmp_path, budget={"usd": 5.0})
 
 
 async def test_a_model_that_refuses_is_filed_under_the_model(tmp_path):
