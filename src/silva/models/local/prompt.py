@@ -14,6 +14,7 @@ again and only what was added is tokenised; re-rendering could cut the words int
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -99,8 +100,7 @@ class Prompter:
 
     def remember(self, request: ChatRequest, reply: ChatMessage, ids: list[int]) -> None:
         """Keep the ids of a conversation up to and with this reply."""
-        continued = msgspec.structs.replace(request, messages=[*request.messages, reply])
-        self._remembered[_digest(continued, len(continued.messages))] = ids
+        self._remembered[_digest([*request.messages, reply], request)] = ids
         if len(self._remembered) > MOST_REMEMBERED:
             self._remembered.popitem(last=False)
 
@@ -117,7 +117,7 @@ class Prompter:
     def _known(self, request: ChatRequest, count: int) -> list[int] | None:
         if request.messages[count - 1].role != "assistant":
             return None
-        return self._remembered.get(_digest(request, count))
+        return self._remembered.get(_digest(request.messages[:count], request))
 
 
 def _messages(request: ChatRequest) -> list[Message]:
@@ -154,13 +154,5 @@ def _tools(request: ChatRequest) -> tuple[Tool, ...]:
     )
 
 
-def _digest(request: ChatRequest, count: int) -> bytes:
-    facts = [
-        (
-            message.role,
-            message.text,
-            [(call.function.name, call.function.arguments) for call in message.tool_calls or ()],
-        )
-        for message in request.messages[:count]
-    ]
-    return msgspec.json.encode([facts, request.tools])
+def _digest(messages: Sequence[ChatMessage], request: ChatRequest) -> bytes:
+    return msgspec.json.encode([[message.fact for message in messages], request.tools])

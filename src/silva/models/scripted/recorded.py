@@ -80,5 +80,4 @@ def _answer(message: _Recorded) -> Answer:
 
 
 def _fact(message: ChatMessage) -> bytes:
-    calls = [(call.function.name, call.function.arguments) for call in message.tool_calls or ()]
-    return msgspec.json.encode([message.role, message.text, calls]) + b"\n"
+    return msgspec.json.encode(message.fact) + b"\n"

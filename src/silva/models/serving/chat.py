@@ -43,6 +43,11 @@ class ChatMessage(msgspec.Struct, frozen=True):
             return self.content
         return "\n".join(str(part.get("text", "")) for part in self.content or () if part.get("type") == "text")
 
+    @property
+    def fact(self) -> tuple[str, str, list[tuple[str, str]]]:
+        """What it says, to be told apart by: its role, its words, its calls."""
+        return self.role, self.text, [(call.function.name, call.function.arguments) for call in self.tool_calls or ()]
+
 
 class ToolFunction(msgspec.Struct, frozen=True):
     """What a tool offers."""
