@@ -5,7 +5,8 @@
       1R induce them: the word that most tasks of one shape share, and few of another) ─▶ one skill for each such word
 
 In actions, a value that the task says becomes `(from the task)`, one that was seen before it `(seen before)`. Where one
-shape was right in every task, no word is needed; where no word tells, tasks of one shape are a skill by their examples.
+shape was right in every task, no word is needed. Where no word tells, two tasks or more of one shape are a skill by
+their examples; of one alone nobody can say when it holds, so there is none.
 """
 
 from __future__ import annotations
@@ -57,10 +58,11 @@ def _of_env(tasks: Mapping[str, list[Contrast]], support: int) -> list[Skill]:
             agreed = sorted(task for task in covered if shapes[task] == shape)
             made.append(_skill([tasks[task] for task in agreed], word))
             left -= covered
+    least = support if len(set(shapes.values())) == 1 else max(support, 2)
     by_shape: defaultdict[str, list[str]] = defaultdict(list)
     for task in sorted(left):
         by_shape[shapes[task]].append(task)
-    made += [_skill([tasks[task] for task in group], "") for group in by_shape.values() if len(group) >= support]
+    made += [_skill([tasks[task] for task in group], "") for group in by_shape.values() if len(group) >= least]
     return made
 
 
