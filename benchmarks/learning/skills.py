@@ -101,7 +101,7 @@ def taught(experiment: Experiment) -> Student:
         practice = [_in(task, world) for six in chosen for task in six[:3]]
         lessons = [_in(task, world) for six in chosen for task in six[3:]]
         bank = experiment.folder / f"bank-{world}"
-        experiment.play(world, practice, 5, policy="expert", slips=0.4)
+        experiment.play(world, practice, 3, policy="expert", slips=0.4)
         if not bank.is_dir():
             asyncio.run(distil(read(world, lake=str(experiment.lake)), bank))
             for skill in Bank(bank):

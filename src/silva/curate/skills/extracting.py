@@ -26,7 +26,7 @@ PURE = 0.5
 """The least share of the tasks with a word that is of its shape: the best of a few attempts may hold a detour."""
 _STEPS = 6
 """Steps of a walk that a skill tells."""
-_EXAMPLES = 4
+_EXAMPLES, _WARNINGS = 4, 2
 """Tasks that a description names, and worse steps that a skill warns of."""
 _TASK, _SEEN, _SAID = 160, 200, 200
 _WORD = re.compile(r"\w+")
@@ -133,7 +133,7 @@ def _warnings(group: Sequence[Contrast]) -> list[str]:
         told.setdefault(
             step, f"- {step} Attempts that did ended {ended}.{f' They were told: {answer}' if answer else ''}"
         )
-    return list(told.values())[:_EXAMPLES]
+    return list(told.values())[:_WARNINGS]
 
 
 def _common(texts: Sequence[str]) -> str:
