@@ -85,8 +85,9 @@ def _lance(path: Path, wanted: list[str], limit: int | None) -> pa.Table:
     try:
         opened: Any = lancedb.connect(str(path.parent)).open_table(path.stem)
         _has(path, wanted, opened.schema.names)
-        search = opened.search().select(wanted or opened.schema.names)
-        return (search if limit is None else search.limit(limit)).to_arrow()
+        search = opened.search().select(wanted or opened.schema.names).with_row_id(True)
+        found = (search if limit is None else search.limit(limit)).to_arrow()
+        return found.sort_by("_rowid").drop_columns(["_rowid"])  # the same order each time it is read
     except (OSError, ValueError, RuntimeError) as fault:
         raise UsageError(f"{path}: it cannot be read as a Lance table ({str(fault).splitlines()[0]})") from fault
 
