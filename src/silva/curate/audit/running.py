@@ -68,7 +68,7 @@ class Begun:
             alarms=config.alarms,
             weights=config.weights,
             workers=config.workers,
-            source=config.source,
+            source=Path(config.source).name if Path(config.source).is_file() else config.source,
             settings=config.settings,
             told=told,
         )

@@ -17,12 +17,14 @@ LONGEST = 1 << 18
 
 
 class Sign(NamedTuple):
-    """One sign; `data`: only in what tools and pages say, for a user may say it by right."""
+    """One sign; `data`: only in what tools and pages say, for a user may say it by right. Every match holds one of its
+    `hints` (in small letters; none: nothing is known)."""
 
     name: str
     weight: float
     pattern: re.Pattern[str]
     data: bool = False
+    hints: tuple[str, ...] = ()
 
 
 class Seen(NamedTuple):
@@ -38,9 +40,13 @@ def read_signs(name: str) -> tuple[Sign, ...]:
     """The signs of a file beside this one: `[[sign]]` with `name`, `weight`, `pattern` (in any letter case), `data`."""
     told = tomllib.loads((Path(__file__).parent / name).read_text(encoding="utf-8"))
     return tuple(
-        Sign(each["name"], each["weight"], re.compile(each["pattern"], re.I), each.get("data", False))
+        Sign(each["name"], each["weight"], re.compile(each["pattern"], re.I), each.get("data", False), _hints(each))
         for each in told["sign"]
     )
+
+
+def _hints(told: dict[str, str]) -> tuple[str, ...]:
+    return tuple(told["hints"].split("|")) if "hints" in told else ()
 
 
 def seen(text: str, signs: Sequence[Sign]) -> Seen | None:
@@ -53,7 +59,10 @@ def seen(text: str, signs: Sequence[Sign]) -> Seen | None:
         return head
     left, best = 1.0, None
     names: list[str] = []
-    for name, weight, pattern, _ in signs:
+    lower = text.lower()
+    for name, weight, pattern, _, hints in signs:
+        if hints and not any(hint in lower for hint in hints):
+            continue
         match = pattern.search(text)
         if match is None:
             continue
