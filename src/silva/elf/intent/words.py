@@ -193,7 +193,7 @@ SYNONYMS = {
     "strategy": "strategies",
     "diverse": "diversity varied representative cover coverage",
     "valuable": "useful worthwhile valuable",
-    "quality": "good",
+    "quality": "qualities",
     "success": "succeed succeeded successes successful solved",
     "text": "texts words word",
     "page": "pages",

@@ -1,0 +1,162 @@
+"""The data engine: how many intents are planned rightly without a model, and whether kills or strange intents break a bound.
+
+    python benchmarks/elf.py intents            # development and held-out intents
+    python benchmarks/elf.py pilot --kills 30   # pilots killed at random moments, resumed, their budgets held against
+
+An intent is planned rightly if the tools are those expected, in order, and what the intent says (filters, bounds, names,
+formats) stands in the plan; one that should be refused must be refused by the expected name, one that leaves something
+open must be asked back. Held-out intents were written before the planner was tried on them, and no rule was made for one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from silva.elf.checking import faults
+from silva.elf.intent.known import Known
+from silva.elf.intent.offline import OfflinePlanner
+from silva.elf.plan import Budget
+from silva.elf.tool import Permission
+from silva.elf.toolbox import Toolbox, own
+from silva.errors import SilvaError
+
+INTENTS = Path(__file__).parent / "elf_intents"
+WORLD = Known(
+    runs=("baseline-v2", "expert", "night", "null", "storm.1", "storm.2", "sweep_03", "weak"),
+    envs=("arithmetic", "babyai", "qa", "textworld", "workspace"),
+    plans=("storm",),
+    files=(
+        "alpaca.jsonl",
+        "data/support.jsonl",
+        "faq.csv",
+        "pairs.parquet",
+        "sets/train.jsonl",
+        "sets/test.jsonl",
+        "traces.json",
+        "tickets.parquet",
+    ),
+)
+"""What there is, in every intent."""
+
+
+def judged(row: dict[str, Any], planner: OfflinePlanner, tools: Toolbox, world: Known) -> str:
+    """Why an intent was not planned rightly; empty where it was."""
+    try:
+        plan = planner.plan(row["intent"], world)
+    except SilvaError as error:
+        said = row.get("refuses")
+        return "" if said is not None and said.lower() in str(error).lower() else f"refused: {error}"
+    used = [step.tool for step in plan.steps]
+    if "refuses" in row:
+        return f"not refused: {used}"
+    if bool(plan.asks) != bool(row.get("asks")):
+        return f"asked {plan.asks or 'nothing'}: {used}"
+    if used != row["tools"]:
+        return f"tools: {used}"
+    text = msgspec.json.encode(plan.steps).decode()
+    lacks = [each for each in row.get("has", ()) if each not in text]
+    if lacks:
+        return f"lacks {lacks}: {text}"
+    # A tool that cannot run here is planned all the same, and refused by its name when it is to run.
+    found = faults(plan, tools, tuple(Permission), Budget())
+    wrong = [each for each in found if not plan.asks and "capability missing" not in each.why]
+    return f"ill-typed: {wrong[0]}" if wrong else ""
+
+
+def intents(show: bool) -> int:
+    """Print the share that was planned rightly, by set."""
+    tools = Toolbox(own())
+    planner = OfflinePlanner(tools.cards)
+    for name in ("development", "held_out", "held_out_2"):
+        path = INTENTS / f"{name}.jsonl"
+        if not path.exists():
+            continue
+        rows = [json.loads(line) for line in path.read_text().splitlines()]
+        began = time.perf_counter()
+        wrong = [(row["intent"], why) for row in rows if (why := judged(row, planner, tools, WORLD))]
+        seconds = (time.perf_counter() - began) / len(rows)
+        right = len(rows) - len(wrong)
+        print(f"{name}: {right} of {len(rows)} right ({right / len(rows):.1%}), {1000 * seconds:.0f} ms each")
+        for intent, why in wrong if show or name == "development" else ():
+            print(f"  {intent}\n    {why}")
+    return 0
+
+
+def pilot(kills: int, seed: int) -> int:
+    """Fly pilots, kill them at random moments, resume; hold attempts, time, memory and tokens against their budgets."""
+    drawn = random.Random(seed)
+    killed = over = flown = converged = 0
+    longest = 0.0
+    while killed < kills:
+        with tempfile.TemporaryDirectory(prefix="elf-pilot-") as name:
+            folder = Path(name)
+            lines = [{"instruction": f"Say {n % 17}", "output": "word " * (n % 40)} for n in range(200)]
+            (folder / "rows.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+            steps, seconds = drawn.choice([(1, 300.0), (2, 300.0), (3, 300.0), (3, 12.0)])
+            check = drawn.choice(
+                ["rows >= 5 and max(words) <= 25 and min(words) >= 6", "rows >= 100000", "max(words) <= 30"]
+            )
+            env = {**os.environ, "SILVA_ELF": str(folder / "elf"), "SILVA_LAKE": str(folder / "lake")}
+            begin = ["pilot", "rows of rows.jsonl", "--check", check, "--on", "rows.jsonl"]
+            words = [*begin, "--budget-steps", str(steps), "--seconds", str(seconds)]
+            wall = 0.0
+            flown += 1
+            while True:
+                began = time.monotonic()
+                process = subprocess.Popen(
+                    [sys.executable, "-m", "silva", "elf", *words, "--json"],
+                    cwd=folder,
+                    env=env,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.DEVNULL,
+                )
+                try:
+                    out, _ = process.communicate(timeout=drawn.uniform(1.0, 14.0) if killed < kills else None)
+                    wall += time.monotonic() - began
+                    break
+                except subprocess.TimeoutExpired:
+                    process.send_signal(signal.SIGKILL)
+                    process.wait()
+                    wall += time.monotonic() - began
+                    killed += 1
+                found = sorted((folder / "elf" / "pilots").glob("pilot_*/pilot.json"))
+                words = ["pilot", "--resume", found[0].parent.name] if found else words
+            told = json.loads(out)
+            converged += told.get("converged", False)
+            folder_of = folder / "elf" / "pilots" / str(told.get("pilot", ""))
+            events = [json.loads(line) for line in (folder_of / "ledger.jsonl").read_text().splitlines()]
+            attempts = [each["step"] for each in events if each["event"] == "attempt"]
+            running = sum(
+                each.get("seconds", 0.0)
+                for path in (folder / "elf" / "jobs").glob("job_*/ledger.jsonl")
+                for line in path.read_text().splitlines()
+                if (each := json.loads(line))["event"] in ("ended", "failed")
+            )
+            longest = max(longest, running - seconds)
+            if len(attempts) > steps or len(set(attempts)) < len(attempts) or running > seconds or told["tokens"] > 0:
+                over += 1
+                print(f"over: {len(attempts)} attempts of {steps}, {running:.1f} of {seconds} s: {told}")
+    print(f"{killed} kills over {flown} pilots, {converged} converged: {over} budgets overrun")
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("intents", "pilot"))
+    parser.add_argument("--kills", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--show", action="store_true", help="Print what was wrong in the held-out sets, too.")
+    given = parser.parse_args()
+    sys.exit(intents(given.show) if given.what == "intents" else pilot(given.kills, given.seed))
