@@ -42,16 +42,17 @@ def run(
     usd: option.Usd = None,
     memory: option.Memory = "4G",
     lineage: option.LineageTo = "",
+    replay: option.Replay = "",
     as_json: option.AsJson = False,
 ) -> int:
     """Plan an intent, check the plan, run it, write its report. A job that was killed goes on with --resume."""
-    from silva.cli.elf_running import execute, planned, resumed, show_plan, terms_of
+    from silva.cli.elf_running import execute, planned, replayed, resumed, show_plan, terms_of
     from silva.errors import UsageError
 
     if sum(map(bool, (intent, plan, resume))) != 1:
         raise UsageError("give one of an intent, --plan FILE and --resume JOB")
     place = option.lake_of(lake)
-    terms = terms_of(place, allow, model, lineage, steps, seconds, tokens, usd, memory)
+    terms = replayed(terms_of(place, allow, model, lineage, steps, seconds, tokens, usd, memory), replay)
     where = option.home_of(home, place)
     if resume:
         return resumed(where, resume, terms, given=(seconds, tokens, usd), as_json=as_json)

@@ -24,6 +24,12 @@ LineageTo = Annotated[
     str,
     typer.Option(envvar="SILVA_OPENLINEAGE", help="Send OpenLineage's events there too: http://HOST/api/v1/lineage."),
 ]
+Replay = Annotated[
+    str,
+    typer.Option(
+        help="Folder of recorded replies: tools of the network take these and reach none; `example` comes with Silva."
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 

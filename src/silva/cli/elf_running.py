@@ -49,6 +49,14 @@ def terms_of(
     return Terms(lake=lake, model=model, granted=granted, budget=budget, lineage=lineage)
 
 
+def replayed(terms: Terms, replay: str) -> Terms:
+    """The terms of a job whose tools of the network take recorded replies: none of them reaches a network."""
+    from silva.elf.tool import Permission
+
+    granted = (*terms.granted, Permission.NET) if replay else terms.granted
+    return msgspec.structs.replace(terms, granted=tuple(dict.fromkeys(granted)), replay=replay)
+
+
 def planned(intent: str, file: Path | None, planner: str, terms: Terms, home: Path) -> tuple[Plan, Terms, Toolbox]:
     """The plan of an intent or of a file, the terms with the bounds that the intent itself states, and all tools.
 

@@ -209,8 +209,13 @@ class Result(Artefact, frozen=True, kw_only=True):
     artifacts: tuple[str, ...] = ()
 
     def shown(self) -> str:
-        lines = [{"figure": key, "value": value} for key, value in self.result.items()]
-        return f"Status: {self.status}.\n\n{grid(lines, len(lines))}"
+        plain = [{"figure": key, "value": value} for key, value in self.result.items() if not isinstance(value, dict)]
+        parts = [f"Status: {self.status}.", grid(plain, len(plain)) if plain else ""]
+        for key, value in self.result.items():
+            if isinstance(value, dict):
+                rows = [{"figure": name, "value": each} for name, each in value.items()]
+                parts.append(f"### {_cell(key)}\n\n{grid(rows, len(rows))}")
+        return "\n\n".join(filter(None, parts))
 
 
 class File(Artefact, frozen=True, kw_only=True):

@@ -85,13 +85,15 @@ class Meter:
 @dataclass(frozen=True, slots=True)
 class Work:
     """What one step is lent. `lake`: where, "" where none is; `folder`: of the job's files; `model`: which may be
-    asked, "" for none; `home`: of the engine, for what is kept beyond a job; `meter`: what models cost."""
+    asked, "" for none; `home`: of the engine, for what is kept beyond a job; `meter`: what models cost;
+    `replay`: the folder of recorded replies that a tool of the network must take instead, "" for the network."""
 
     lake: str
     folder: Path
     model: str = ""
     home: Path = field(default_factory=Path)
     meter: Meter | None = None
+    replay: str = ""
 
     def file(self, name: str) -> Path:
         """Where a file of that name is written.

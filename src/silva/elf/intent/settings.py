@@ -169,7 +169,7 @@ class Filling:
         return self.frame.output.rsplit("/", 1)[-1]
 
     def _paths(self, card: Card) -> list[str]:
-        return list(self.frame.files) if len(self.frame.files) > 1 else []
+        return list(self.frame.files) if len(self.frame.files) > 1 or card.name == "eeg-recordings" else []
 
     def _path(self, card: Card) -> str:
         return self.frame.files[0] if self.frame.files else ""
@@ -267,6 +267,14 @@ class Filling:
 
     def _scorer(self, card: Card) -> str:
         return self.frame.scorers[0] if self.frame.scorers else ""
+
+    def _sequence(self, card: Card) -> list[str]:
+        found = self.frame.codes.get("sequence")
+        return [found] if found else []
+
+    def _variable(self, card: Card) -> str:
+        found = re.search(r"\bvariable (?:called |named )?[\"'`]?(\w+)", self.frame.said, re.IGNORECASE)
+        return found[1] if found else ""
 
     def _licence(self, card: Card) -> str:
         found = re.search(

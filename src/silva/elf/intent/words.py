@@ -176,7 +176,7 @@ SYNONYMS = {
     "protein": "proteins peptide peptides",
     "molecule": "molecules molecular smiles compound compounds chemical",
     "eeg": "electroencephalogram brainwaves brain",
-    "climate": "weather netcdf",
+    "climate": "netcdf",
     "import": "imports importing ingest ingesting",
     "sort": "sorts sorting sorted order ordered rank ranks ranked ranking",
     "longest": "lengthiest biggest largest",

@@ -23,13 +23,15 @@ _NAME = re.compile(r"(job|pilot)_[0-9a-f]{8}")
 
 class Terms(Record, frozen=True, kw_only=True):
     """Under which terms a job runs: its lake, the model that may be asked, what is granted, what it may take, where
-    OpenLineage's events go besides its folder."""
+    OpenLineage's events go besides its folder. `replay`: a folder of recorded replies; with it no tool reaches a
+    network."""
 
     lake: str = ""
     model: str = ""
     granted: tuple[Permission, ...] = (Permission.READ,)
     budget: Budget = Budget()
     lineage: str = ""
+    replay: str = ""
     made: float = 0.0
     intent: str = ""
 

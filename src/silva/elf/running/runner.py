@@ -153,6 +153,7 @@ class Runner:
             tokens=budget.tokens,
             usd=budget.usd,
             granted=job.terms.granted,
+            replay=job.terms.replay,
         )
         try:
             reply = child.ask(request, left, budget.memory, clock.tick)

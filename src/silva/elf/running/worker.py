@@ -47,6 +47,7 @@ class Request(Record, frozen=True, kw_only=True):
     tokens: int
     usd: float
     granted: tuple[Permission, ...]
+    replay: str = ""
 
 
 class Reply(Record, frozen=True, kw_only=True):
@@ -76,13 +77,15 @@ def run(tool: Tool, request: Request, guard: Guard | None) -> Reply:
             folder=folder,
             model=request.model if Permission.MODEL in request.granted else "",
             home=Path(request.home),
+            replay=request.replay,
             meter=Meter(Path(request.paid) / FILE, request.tokens, request.usd),
         )
         if guard is not None and tool.card.origin != "sandbox":
             places = [folder, Path(request.home)]
             # What Silva's own tools keep for good: weights in another form, kept scores.
             places += [Path(platformdirs.user_cache_dir("silva"))] if tool.card.origin == "silva" else []
-            guard.step(tool.card.name, tool.card.permissions, places)
+            may = [each for each in tool.card.permissions if each is not Permission.NET or not request.replay]
+            guard.step(tool.card.name, may, places)
         made = tool(given, request.settings, work)
         if guard is not None:
             guard.over()
