@@ -34,6 +34,7 @@ BENCHMARKS = (
     "masks",
     "ingest",
     "sealed",
+    "elf",
 )
 
 

@@ -26,7 +26,6 @@ MISSING = (
             "finetuning",
             "train policy",
             "train lora",
-            "sft run",
             "train qwen",
         ),
         instead="silva train run CONFIG",

@@ -66,7 +66,8 @@ def of_outcome(words: Words, notes: list[str]) -> list[str]:
     if not why and words.take(failed):
         found.append("(status = 'failed' or success = false)")
         notes.append("failed: those that broke, and those that ended without success")
-    if words.take(
+    shares = re.search(r"\b(?:share|fraction|proportion|percentage|percent)\b", words.said, re.IGNORECASE)
+    if not shares and words.take(
         r"\b(?:only )?(?:the )?(?:that |which |who )?(?:have |had |were |are )?(?:successful|solved|"
         r"succeed(?:ed)?|passing|"
         r"passed|winning|won)\b(?: (?:it|them|the task|their tasks?))?(?: only)?|\bsuccess(?:es)? only\b|"

@@ -234,7 +234,7 @@ def _factors(words: Words, frame: Frame) -> None:
     )
     if match:
         frame.factor = number(next(filter(None, match.groups())))
-    match = words.take(rf"\b(?:with )?(?:a )?(?:margin|gap)\s*(?:=|of|above|over|at least|is)*\s*({NUMBER})")
+    match = words.take(rf"\b(?:with )?(?:a )?(?:margin|gap)(?:\s*(?:=|of|above|over|at least|is))*\s*({NUMBER})")
     if match:
         frame.margin = number(match[1])
     for match in words.all(rf"\bratios?\s*(?:of )?({NUMBER})\s*(?::|to)\s*({NUMBER})") or words.all(

@@ -255,6 +255,10 @@ class Filling:
     def _measure(self, card: Card) -> str:
         said = self.frame.said.lower()
         counts = re.search(r"\bhow many\b|\bnumber of\b|\bcount\b|\btally\b", said)
+        if re.search(r"\b(?:share|fraction|proportion|percentage|percent)\b", said) and re.search(
+            r"succe|solved|passed", said
+        ):
+            return "success"
         if counts and not re.search(r"how many (?:turns|tokens|steps)|\b(?:mean|average|avg)\b", said):
             return ""
         for name, pattern in _MEASURES:

@@ -32,6 +32,12 @@ PHRASES = {
     "filter out": "remove",
     "how many": "howmany",
     "number of": "howmany",
+    "share of": "howmany",
+    "what share": "howmany",
+    "fraction of": "howmany",
+    "proportion of": "howmany",
+    "percentage of": "howmany",
+    "what percentage": "howmany",
     "how often": "howmany",
     "side by side": "compare",
     "difference between": "compare",
@@ -214,7 +220,7 @@ entire full complete current existing available given following above below such
 very really quick quickly simple simply final finished end ended time it's don't dont cant can't onto upon
 within between among per-row via across there's let's but yet still too itself themselves result' based
 according respect regard regarding concerning terms type types 
-generate generates hand stuff
+generate generates hand stuff ignore ignores ignoring
 retrieve retrieves retrieving fetch fetches obtain pull load open return provide compute calculate
 perform produce create build prepare apply me's
 """
@@ -259,6 +265,8 @@ def concepts(text: str, extra: Iterable[str] = ()) -> list[Concept]:
         if word in STOP and word not in known:
             continue
         name = concept(word, known)
+        if name is None and any(len(each) >= 5 and near(word, each) for each in STOP):
+            continue  # "plese"
         found.append(
             Concept(
                 name or stem(word), word, match.start(), match.end(), _leads(lower, match.start()), name is not None

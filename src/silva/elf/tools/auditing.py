@@ -23,7 +23,7 @@ from silva.tree import Message, Node, TextPart, ThinkingPart
 _ASKS = (
     "audit, audit risk, safety risk, risk, check risk, check pii, pii, toxic, bias, check secret, search secret, "
     "audit secret, detect secret, search pii, detect pii, detect toxic, detect bias, search toxic, audit injection, "
-    "check injection, audit jailbreak, check jailbreak, backdoor, jailbreak, injection, check backdoor, "
+    "check injection, audit jailbreak, check jailbreak, secret, backdoor, jailbreak, injection, check backdoor, "
     "detect backdoor, search backdoor, harmful, check harmful, search harmful, contradiction, sycophancy, labelflip, "
     "audit safety, check safety, is safe, safe train, row safe"
 )
