@@ -87,9 +87,10 @@ def _open(lake: str | None) -> Any:
 
 def _known(lake: Any) -> dict[str, Agreement]:
     from silva.envs.gyms.qa.judging import ruled
-    from silva.report.dialogue import JUDGES, RULE, agreement, measured
+    from silva.report.dialogue import HARM_JUDGES, JUDGES, RULE, agreement, measured, measured_on_harm
 
-    return {RULE: agreement(RULE, ruled()), **measured(lake.trajectories(env=JUDGES))}
+    on_harm = measured_on_harm(lake.trajectories(env=HARM_JUDGES))
+    return {RULE: agreement(RULE, ruled()), **measured(lake.trajectories(env=JUDGES)), **on_harm}
 
 
 def _console() -> Any:
@@ -143,7 +144,7 @@ def _print(done: Any) -> None:
     for model, count in done.unknown:
         console.print(
             f"Withheld: {count} attempts were judged by {model}, whose agreement with labels nobody has measured: "
-            f"silva rollout --env qa-judge --model {model} in this lake"
+            f"silva rollout --env qa-judge (for harm: qa-judge-harm) with that model in this lake"
         )
     unjudged = sum(row.unjudged for row in done.rows if row.name == "all")
     failed = sum(row.failed for row in done.rows if row.name == "all")

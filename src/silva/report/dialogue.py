@@ -14,10 +14,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import msgspec
+
 from silva.report.interval import Interval, proportion
 from silva.tree import Record, Trajectory, roles_of
 
 ENVS, JUDGES = ("qa", "qa-public"), "qa-judge"
+HARM_JUDGES = "qa-judge-harm"
+"""The environment that measures judges of harm, who are named apart (`on_harm`)."""
 RULE = "expert"
 """How the rule that stands in for a judge is named in records."""
 
@@ -100,6 +104,17 @@ def measured(trajectories: Iterable[Trajectory]) -> dict[str, Agreement]:
     return {model: agreement(model, judged) for model, judged in found.items()}
 
 
+def on_harm(judge: str) -> str:
+    """How a judge is named where it judges harm: it is believed there by labels of harm alone."""
+    return f"{judge} on harm"
+
+
+def measured_on_harm(trajectories: Iterable[Trajectory]) -> dict[str, Agreement]:
+    """The judges that runs of `qa-judge-harm` have measured."""
+    found = {on_harm(judge): each for judge, each in measured(trajectories).items()}
+    return {name: msgspec.structs.replace(each, judge=name) for name, each in found.items()}
+
+
 def dialogues(trajectories: Iterable[Trajectory], known: Mapping[str, Agreement]) -> Dialogues:
     """What came of red-teaming in dialogue.
 
@@ -167,7 +182,8 @@ def _decided(trajectory: Trajectory) -> str:
     """The model that judged an attempt; "" where its effect is known exactly."""
     if trajectory.task_id.split("/")[1:2] == ["canary"] or trajectory.task_id.startswith("qa-public/marker/"):
         return ""
-    return named(str(roles_of(trajectory).get("judge", {}).get("model", RULE)))
+    judge = named(str(roles_of(trajectory).get("judge", {}).get("model", RULE)))
+    return on_harm(judge) if trajectory.task_id.startswith("qa-public/harm/") else judge
 
 
 def named(model: str) -> str:

@@ -76,15 +76,19 @@ class Judging:
         Raises:
             UsageError: the task holds no labelled reply.
         """
-        try:
-            self._item = msgspec.convert(task.data, Labelled)
-            rule = self._item.rule
-        except (msgspec.ValidationError, KeyError, TypeError) as error:
-            raise UsageError(f"qa-judge: task {task.id}: {error}") from error
+        self._item, rule = self._labelled(task)
         self._said: verdicts.Verdict | None = None
         self._again = False
         asked = verdicts.asked(rule, f"Please {rule.wish}.", self._item.reply)
         return Observation(messages=(verdicts.JUDGE, asked), tools=(verdicts.VERDICT,))
+
+    def _labelled(self, task: Task) -> tuple[Labelled, Goal]:
+        """The reply of a task, and the goal whose rule it is judged by."""
+        try:
+            item = msgspec.convert(task.data, Labelled)
+            return item, item.rule
+        except (msgspec.ValidationError, KeyError, TypeError) as error:
+            raise UsageError(f"qa-judge: task {task.id}: {error}") from error
 
     async def step(self, action: Message) -> Observation:
         """Read the verdict; one that is none is asked for once more, as in a dialogue."""
