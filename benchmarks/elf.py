@@ -147,7 +147,12 @@ def pilot(kills: int, seed: int) -> dict[str, Any]:
                 if (each := json.loads(line))["event"] in ("ended", "failed")
             )
             longest = max(longest, running - seconds)
-            if len(attempts) > steps or len(set(attempts)) < len(attempts) or running > seconds or told["tokens"] > 0:
+            if (
+                len(attempts) > steps
+                or len(set(attempts)) < len(attempts)
+                or running > seconds
+                or told.get("tokens", 0) > 0
+            ):
                 over += 1
                 print(f"over: {len(attempts)} attempts of {steps}, {running:.1f} of {seconds} s: {told}")
     return {

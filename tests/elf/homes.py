@@ -21,7 +21,7 @@ def write_rows(path: Path, rows: list[dict[str, Any]] | None = None) -> Path:
 def silva(folder: Path, *words: str, code: int = 0) -> str:
     """Run the command; what it printed on both. The exit code must be `code`."""
     done = subprocess.run(
-        [*SILVA, *words], cwd=folder, capture_output=True, text=True, timeout=120, env=environment(folder)
+        [*SILVA, *words], cwd=folder, capture_output=True, text=True, timeout=400, env=environment(folder)
     )
     assert done.returncode == code, f"{done.returncode}: {done.stdout}{done.stderr}"
     return done.stdout + done.stderr

@@ -32,6 +32,7 @@ def rows() -> Rows:
     return rows_of([{"text": f"row {n} " + "word " * n} for n in range(12)])
 
 
+@pytest.mark.slow
 def test_a_pilot_derives_a_tool_that_a_person_promotes_and_plans_then_use(folder: Path) -> None:
     write_rows(folder / "alpaca.jsonl", WORDS)
     done = json.loads(silva(folder, "elf", "pilot", "rows of alpaca.jsonl", "--check", CHECK, "--json"))
@@ -96,6 +97,7 @@ def test_derived_code_that_misbehaves_ends_in_one_line(rows: Rows, tmp_path: Pat
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 @needs_sandbox
 def test_a_toolsmith_writes_code_that_is_tested_and_waits(folder: Path) -> None:
     write_rows(folder / "alpaca.jsonl", WORDS)
