@@ -85,10 +85,14 @@ def _is_worker(process: Path, folder: Path) -> bool:
 @pytest.mark.parametrize(
     ("tool", "settings", "options", "said"),
     [
-        ("linger", {"seconds": 60}, ("--seconds", "8"), "the budget of time is spent"),
-        ("devour", {}, ("--memory", "700M"), "of memory where 700 are granted"),
+        pytest.param(
+            "linger", {"seconds": 60}, ("--seconds", "8"), "the budget of time is spent", marks=pytest.mark.slow
+        ),
+        pytest.param("devour", {}, ("--memory", "700M"), "of memory where 700 are granted", marks=pytest.mark.slow),
         ("fib", {}, (), "gave table where its card says rows"),
-        ("phone", {}, (), "opened a connection, and its card has no permission net"),
+        pytest.param(
+            "phone", {}, (), "opened a connection, and its card has no permission net", marks=pytest.mark.slow
+        ),
         ("snoop", {"path": "secret.jsonl"}, (), "to read it, and its card has no permission read"),
     ],
 )
