@@ -22,8 +22,11 @@ import pytest
 
 from silva.lake import Lake
 from silva.lake.ingest import Client, NotKeptError
+from silva.lake.ingest.app import _partial
 from silva.lake.ingest.intake import Intake
 from silva.lake.ingest.limits import Limits, Refused
+from silva.lake.ingest.otlp import take_protobuf
+from silva.lake.ingest.taken import Taken
 
 Server = tuple[str, subprocess.Popen[str]]
 
@@ -98,7 +101,7 @@ def chat(own: str, at: float, sent: list[Any], said: list[Any]) -> dict[str, Any
     return span(TRACE, own, "00000000000000f0", at, operation__name="chat", **words)
 
 
-FIRST = chat("0000000000000001", 1.0, [USER], [ASKS])
+FIRST = {**chat("0000000000000001", 1.0, [USER], [ASKS]), "aFieldOfTomorrow": {"kept": True}}
 SECOND = chat("0000000000000002", 3.0, [USER, ASKS, TOLD], [SAYS])
 ROOT = span(TRACE, "00000000000000f0", "", 0.5, operation__name="invoke_agent", agent__name="clerk")
 LATE = span(
@@ -133,7 +136,8 @@ def test_spans_in_pieces_twice_and_late_become_one_trajectory_that_is_amended(tm
         assert [node.message.role for node in walk] == ["user", "assistant", "tool", "assistant"]
         assert walk[0].message.text == "how much is 3+4? my key is [redacted OpenAI key]"
         assert walk[2].attributes["otel"]["span"] == LATE["spanId"]  # what the late span told
-        assert b"sk-abc" not in b"".join(each.data for each in lake.arrivals())
+        whole = b"".join(each.data for each in lake.arrivals())
+        assert b"sk-abc" not in whole and b"aFieldOfTomorrow" in whole
         run = lake.run("ingest-shop")
         assert run is not None and (run.command, run.status) == ("ingest", "completed")
         assert [finding for finding in lake.doctor() if not finding.harmless] == []
@@ -182,6 +186,39 @@ def test_what_strangers_send_is_refused_in_a_line_each_and_nothing_of_it_is_kept
         assert sorted(each.kind for each in lake.arrivals()) == ["assembled", "score", "span"]
         (trajectory,) = lake.trajectories()
         assert trajectory.outcome.metrics == {"ok": 1.0}
+
+
+@pytest.mark.slow
+def test_protobuf_of_otels_own_exporter_is_taken_with_fields_that_are_new(tmp_path: Path) -> None:
+    exporter = pytest.importorskip("opentelemetry.exporter.otlp.proto.http.trace_exporter")
+    from opentelemetry.proto.collector.trace.v1 import trace_service_pb2
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+
+    taken = Taken(1.0)
+    request = trace_service_pb2.ExportTraceServiceRequest()
+    spans = request.resource_spans.add().scope_spans.add().spans
+    for number in range(200):  # of which all but the first have no id
+        spans.add(trace_id=bytes([1] * 16), span_id=b"" if number else bytes([2] * 8))
+    spans[0].MergeFromString(b"\xfa\x3e\x03new")  # field 1007, which nobody knows yet
+    take_protobuf(request.SerializeToString(), taken, Limits())
+    assert (len(taken.arrivals), taken.refused) == (1, 199) and b"new" in taken.arrivals[0].data
+    told = trace_service_pb2.ExportTraceServiceResponse.FromString(_partial(taken)).partial_success
+    assert (told.rejected_spans, told.error_message) == (199, f"a span of trace {'01' * 16} has no id")
+    with serving(tmp_path / "lake", "--run", "mine", "--stage", "embed") as (url, _):
+        provider = TracerProvider()
+        provider.add_span_processor(SimpleSpanProcessor(exporter.OTLPSpanExporter(f"{url}/v1/traces")))
+        with provider.get_tracer("t").start_as_current_span("chat") as one:
+            one.set_attribute("gen_ai.operation.name", "chat")
+            one.set_attribute("gen_ai.input.messages", json.dumps([USER]))
+            one.set_attribute("gen_ai.output.messages", json.dumps([SAYS]))
+        until(url, made=1)
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "lake" / "tables" / "embeddings.lance").exists() and time.monotonic() < deadline:
+            time.sleep(0.1)
+    with Lake.open(tmp_path / "lake", "read") as lake:
+        assert [node.message.text for node in lake.walk(lake.trajectories(run_id="mine")[0])][1] == "Seven."
+        assert lake.tables.count("embeddings") == 2
 
 
 def send_until_killed(client: Client, acknowledged: list[str], stop: threading.Event) -> None:
