@@ -129,10 +129,13 @@ class Assembler:
                 self._pending.reopen(row["key"], row["traces"])
 
     async def _run(self) -> None:
+        took = 0.0
         while True:
-            await asyncio.sleep(TICK)
+            await asyncio.sleep(max(TICK, 20 * took))  # to look through very many takes the loop some time
             try:
-                due = self._pending.due(time.monotonic(), self._settle, self._quiet)
+                begun = time.monotonic()
+                due = self._pending.due(begun, self._settle, self._quiet)
+                took = time.monotonic() - begun
                 while due and await self._make(due[:BATCH]):
                     due = due[BATCH:]
                 if self._embed is not None and self.made and time.monotonic() - self._embedded > EMBED_SECONDS:

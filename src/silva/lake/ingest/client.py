@@ -17,6 +17,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from http.client import HTTPException
 from types import TracebackType
 from typing import Any
 
@@ -181,7 +182,7 @@ class Client:
                     raise NotKeptError(f"{self._url} refused a batch: {self._why}") from error
                 asked = error.headers.get("retry-after", "")
                 wait = float(asked) if asked.isdigit() else pause
-            except (OSError, ValueError) as error:
+            except (OSError, HTTPException, ValueError) as error:  # refused, hung up, cut off: no acknowledgement
                 self._why, wait = str(error), pause
             if self._ending.wait(min(wait, _LONGEST)):
                 raise NotKeptError(f"ended before {self._url} answered: {self._why}")
@@ -247,6 +248,8 @@ class Client:
             if self._ending.is_set():
                 return
             why = str(error)
+        except ValueError as error:
+            why = f"the answer is not understood ({error}); is {self._url} an ingest server?"
         with self._changed:
             if why:
                 self._refused.append(why)

@@ -30,10 +30,10 @@ LOOK = 0.5
 
 
 class ArrivalStage(Protocol):
-    """What is done to each arrival before it is kept."""
+    """What is done to arrivals before they are kept."""
 
-    def arrive(self, arrival: Arrival) -> Arrival:
-        """The arrival as it is to be kept."""
+    def arrive(self, arrivals: Sequence[Arrival]) -> Sequence[Arrival]:
+        """The arrivals as they are to be kept, as many."""
         ...
 
 
@@ -91,7 +91,7 @@ class Intake:
         if not arrivals:
             return arrivals
         for stage in self._stages:
-            arrivals = [stage.arrive(each) for each in arrivals]
+            arrivals = stage.arrive(arrivals)
         await self.write(arrivals)
         self.counts["kept"] += len(arrivals)
         return arrivals

@@ -53,8 +53,11 @@ class Pending:
                 waiting.arrivals.append(each)
                 waiting.size += each.size
                 self._size += each.size
-        while self._size > MEMORY:
-            self._forget(max(self._waiting.values(), key=lambda each: each.size))
+        if self._size > MEMORY:
+            for waiting in self._waiting.values():  # who has waited longest first; some at once, as each look costs
+                self._forget(waiting)
+                if self._size <= MEMORY * 3 // 4:
+                    break
 
     def remember(self, key: str, traces: Sequence[str], *, made: bool) -> None:
         """A session of an earlier server."""
