@@ -134,7 +134,7 @@ class _Classes(msgspec.Struct):
 def _shares(data: bytes) -> dict[str, float] | None:
     """The shares a reply tells, in vLLM's form or in TEI's."""
     try:
-        found = msgspec.json.decode(data, type=_Classes | list[_Entry] | list[list[_Entry]])
+        found = msgspec.json.decode(data, type=_Classes | list[_Entry | list[_Entry]])
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     if isinstance(found, _Classes):
