@@ -36,7 +36,8 @@ def keep_in_lake(lake: Lake, audit: Audit) -> int:
     Raises:
         StoreError: the lake cannot be written.
     """
-    walks = {each.id: each for each in lake.trajectories()} if audit.verdicts else {}
+    run = audit.source if lake.run(audit.source) is not None else None
+    walks = {each.id: each for each in lake.trajectories(run_id=run)} if audit.verdicts else {}
     now, families = time.time(), {name: made.family.value for name, made in checkers().items()}
     made: dict[str, Supervision] = {}
     for each in audit.findings:
