@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from silva.curate.audit.past import check_table
 from silva.curate.value.config import Columns, ScoreConfig, SelectConfig
 from silva.curate.value.past import score_past
 from silva.curate.value.scoring import resolve, score
@@ -65,6 +66,17 @@ def test_daft_scores_and_keeps_what_is_scored_and_kept_here(tmp_path: Path) -> N
     assert kept.column_names == ["key", "asked", "said", "selected"]
     assert sorted(kept.column("key").to_pylist()) == sorted(f"k{n}" for n in expected.kept)
     assert all(json.loads(each)["by"] == "quality_rules" for each in kept.column("selected").to_pylist())
+
+
+def test_rules_of_an_audit_are_asked_by_workers(tmp_path: Path) -> None:
+    said = ["All is well here.", "key = AKIAQ3RT5LXPM7ZK2J9W is it", None, "My card is 4111 1111 1111 1111."]
+    lance.write_dataset(pa.table({"said": said}), str(tmp_path / "audit.lance"))
+    made = check_table(str(tmp_path / "audit.lance"), "said", ["rules"], workers=2)
+    found = [json.loads(each) for each in made.column("findings").to_pylist()]
+    assert [bool(each["findings"]) for each in found] == [False, True, False, True]
+    assert found[2]["unchecked"]  # what says nothing was not checked, which is not the same as clean
+    with pytest.raises(UsageError, match="look at all rows together"):
+        check_table(str(tmp_path / "audit.lance"), "said", ["dataset"])
 
 
 def test_what_daft_cannot_do_is_refused_in_one_line(tmp_path: Path) -> None:

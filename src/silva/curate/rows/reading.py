@@ -173,6 +173,11 @@ def _table(path: Path, name: str) -> Iterator[Row | str]:
             yield _row(at, value, path.name, number)
 
 
+def row_of(value: Any, at: str) -> Row | str:
+    """The row that one object of a table is, or why it is none. `at` says where it stands."""
+    return _row(at, value, at, 1)
+
+
 def _row(at: str, value: Any, name: str, line: int) -> Row | str:
     if isinstance(value.get(EXACT), str):
         try:
