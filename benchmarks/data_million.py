@@ -125,7 +125,7 @@ def main() -> int:
     return hand_in(
         Measurement(
             name="data_million",
-            question="What does it take to choose among a million rows, here and on Daft?",
+            question=f"What does it take to choose among {rows:,} rows, here and on Daft?",
             bar="both keep as many and find the same copies",
             ratio=made[-1]["seconds"] / made[0]["seconds"],
             holds=same,

@@ -69,7 +69,7 @@ def test_daft_scores_and_keeps_what_is_scored_and_kept_here(tmp_path: Path) -> N
 
 
 def test_rules_of_an_audit_are_asked_by_workers(tmp_path: Path) -> None:
-    said = ["All is well here.", "key = AKIAQ3RT5LXPM7ZK2J9W is it", None, "My card is 4111 1111 1111 1111."]
+    said = ["All is well here.", "Pay to GB82 WEST 1234 5698 7654 32.", None, "My card is 4111 1111 1111 1111."]
     lance.write_dataset(pa.table({"said": said}), str(tmp_path / "audit.lance"))
     made = check_table(str(tmp_path / "audit.lance"), "said", ["rules"], workers=2)
     found = [json.loads(each) for each in made.column("findings").to_pylist()]
