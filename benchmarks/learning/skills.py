@@ -40,7 +40,7 @@ WORLDS, HOUSES = 12, 16
 """Worlds, and houses of each, in which the policy is taught."""
 PLAIN = 0.25
 """The share of what it is taught without a skill."""
-TEACH: dict[str, Any] = {"batch": 16, "rate": 2e-3, "epochs": 20}
+TEACH: dict[str, Any] = {"batch": 16, "rate": 3e-3, "epochs": 16}
 PRACTICE, TRIED, MEASURED = 3, 2, 6
 """Errands of each new house."""
 GROUP = 8
@@ -58,7 +58,7 @@ def run(seed: Seed) -> list[Row]:
     practised = experiment.play("practice", practice, GROUP, **own)
     bank = experiment.folder / "bank"
     if not bank.is_dir():
-        asyncio.run(distil(read("practice", lake=str(experiment.lake)), bank))
+        asyncio.run(distil(read("practice", lake=str(experiment.lake)), bank, warnings=0))
     trial = _tried(experiment, bank, tried, model)
     arms = {
         "none": {},
@@ -103,7 +103,7 @@ def taught(experiment: Experiment) -> Student:
         bank = experiment.folder / f"bank-{world}"
         experiment.play(world, practice, 3, policy="expert", slips=0.4)
         if not bank.is_dir():
-            asyncio.run(distil(read(world, lake=str(experiment.lake)), bank))
+            asyncio.run(distil(read(world, lake=str(experiment.lake)), bank, warnings=0))
             for skill in Bank(bank):
                 Bank(bank).mark(skill.name, "kept")
         worlds.append((bank, lessons, practice))

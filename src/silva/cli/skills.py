@@ -33,6 +33,7 @@ def distil(
     ] = None,
     margin: Annotated[float, typer.Option(min=0, help="Least difference in score between siblings.")] = 0.0,
     support: Annotated[int, typer.Option(min=1, help="Least number of tasks that agree (rules).")] = 1,
+    warnings: Annotated[int, typer.Option(min=0, help="Most worse steps that a skill warns of (rules).")] = 2,
     most: Annotated[int, typer.Option(min=1, help="Most skills, and most contrasts a model is asked about.")] = 50,
     as_json: AsJson = False,
 ) -> int:
@@ -43,7 +44,7 @@ def distil(
     from silva.curate.skills import distil as make
 
     reading = read(source, lake=lake)
-    made = asyncio.run(make(reading, output, model=model, margin=margin, support=support, most=most))
+    made = asyncio.run(make(reading, output, model=model, margin=margin, support=support, warnings=warnings, most=most))
     if as_json:
         print_json({**msgspec.to_builtins(made), "unread": reading.notes})
         return Exit.OK

@@ -8,7 +8,7 @@ from pathlib import Path
 from silva.curate.rows import Row
 from silva.curate.skills.asking import write
 from silva.curate.skills.contrast import contrasts
-from silva.curate.skills.extracting import extract
+from silva.curate.skills.extracting import WARNINGS, extract
 from silva.models.connect import connect
 from silva.rollout.skills import Bank, Skill
 from silva.tree import NO_USAGE, Record, Usage
@@ -26,7 +26,14 @@ class Distilled(Record, frozen=True, kw_only=True):
 
 
 async def distil(
-    rows: Iterable[Row], bank: Path, *, model: str | None = None, margin: float = 0.0, support: int = 1, most: int = 50
+    rows: Iterable[Row],
+    bank: Path,
+    *,
+    model: str | None = None,
+    margin: float = 0.0,
+    support: int = 1,
+    warnings: int = WARNINGS,
+    most: int = 50,
 ) -> Distilled:
     """Distil skills from the contrasting siblings among rows into a bank, as candidates.
 
@@ -36,6 +43,7 @@ async def distil(
         model: who writes them, as `silva.models.connect` names models; None for extraction by rules.
         margin: the least difference in score between siblings.
         support: the least number of tasks that must agree (extraction).
+        warnings: the most worse steps that a skill warns of (extraction).
         most: the most contrasts that a model is asked about, and the most skills.
 
     Raises:
@@ -47,7 +55,7 @@ async def distil(
     skipped: tuple[str, ...] = ()
     usage = NO_USAGE
     if model is None:
-        made = extract(found, support)[:most]
+        made = extract(found, support, warnings)[:most]
     else:
         async with connect(model) as writer:
             said = await write(writer, found[:most])

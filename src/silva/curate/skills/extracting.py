@@ -26,27 +26,30 @@ PURE = 0.5
 """The least share of the tasks with a word that is of its shape: the best of a few attempts may hold a detour."""
 _STEPS = 6
 """Steps of a walk that a skill tells."""
-_EXAMPLES, _WARNINGS = 4, 2
-"""Tasks that a description names, and worse steps that a skill warns of."""
+_EXAMPLES = 4
+"""Tasks that a description names."""
+WARNINGS = 2
+"""Worse steps that a skill warns of."""
 _TASK, _SEEN, _SAID = 160, 200, 200
 _WORD = re.compile(r"\w+")
 
 
-def extract(contrasts: Iterable[Contrast], support: int = 1) -> list[Skill]:
+def extract(contrasts: Iterable[Contrast], support: int = 1, warnings: int = WARNINGS) -> list[Skill]:
     """The skills that contrasts teach, those with most evidence first.
 
     Args:
         contrasts: of any number of tasks.
         support: the least number of tasks that agree on a skill.
+        warnings: the most worse steps that a skill warns of.
     """
     envs: defaultdict[str, dict[str, list[Contrast]]] = defaultdict(dict)
     for each in contrasts:
         envs[each.env].setdefault(each.task_id, []).append(each)
-    made = [skill for tasks in envs.values() for skill in _of_env(tasks, support)]
+    made = [skill for tasks in envs.values() for skill in _of_env(tasks, support, warnings)]
     return sorted(made, key=lambda skill: (-skill.evidence, skill.name))
 
 
-def _of_env(tasks: Mapping[str, list[Contrast]], support: int) -> list[Skill]:
+def _of_env(tasks: Mapping[str, list[Contrast]], support: int, warnings: int) -> list[Skill]:
     shapes = {task: _shape(group[0].better, group[0]) for task, group in tasks.items()}
     made: list[Skill] = []
     left = set(tasks)
@@ -56,13 +59,15 @@ def _of_env(tasks: Mapping[str, list[Contrast]], support: int) -> list[Skill]:
             word, shape = rule
             covered = {task for task in left if word in words[task]}
             agreed = sorted(task for task in covered if shapes[task] == shape)
-            made.append(_skill([tasks[task] for task in agreed], word))
+            made.append(_skill([tasks[task] for task in agreed], word, warnings))
             left -= covered
     least = support if len(set(shapes.values())) == 1 else max(support, 2)
     by_shape: defaultdict[str, list[str]] = defaultdict(list)
     for task in sorted(left):
         by_shape[shapes[task]].append(task)
-    made += [_skill([tasks[task] for task in group], "") for group in by_shape.values() if len(group) >= least]
+    made += [
+        _skill([tasks[task] for task in group], "", warnings) for group in by_shape.values() if len(group) >= least
+    ]
     return made
 
 
@@ -87,7 +92,7 @@ def _rule(
     return None if best is None else (best[2], best[3])
 
 
-def _skill(tasks: Sequence[list[Contrast]], word: str) -> Skill:
+def _skill(tasks: Sequence[list[Contrast]], word: str, warnings: int) -> Skill:
     group = [each for of_task in tasks for each in of_task]
     first = min((of_task[0] for of_task in tasks), key=lambda each: (len(each.better), each.task_id))
     asked = [of_task[0].task for of_task in tasks]
@@ -101,7 +106,7 @@ def _skill(tasks: Sequence[list[Contrast]], word: str) -> Skill:
     lines += [f"{n}. {said(step, first)}" for n, step in enumerate(first.better[:_STEPS], 1)]
     if len(first.better) > _STEPS:
         lines.append(f"{_STEPS + 1}. Go on in this way; it took {len(first.better)} steps from here.")
-    warned = _warnings(group)
+    warned = _warnings(group)[:warnings]
     if warned:
         lines += ["", "## Avoid", "", *warned]
     sources = dict.fromkeys(name for each in group[: 2 * _EXAMPLES] for name in (each.better_id, each.worse_id))
@@ -133,7 +138,7 @@ def _warnings(group: Sequence[Contrast]) -> list[str]:
         told.setdefault(
             step, f"- {step} Attempts that did ended {ended}.{f' They were told: {answer}' if answer else ''}"
         )
-    return list(told.values())[:_WARNINGS]
+    return list(told.values())
 
 
 def _common(texts: Sequence[str]) -> str:
