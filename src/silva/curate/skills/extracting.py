@@ -5,8 +5,8 @@
       1R induce them: the word that most tasks of one shape share, and few of another) ─▶ one skill for each such word
 
 In actions, a value that the task says becomes `(from the task)`, one that was seen before it `(seen before)`. Where one
-shape was right in every task, no word is needed. Where no word tells, two tasks or more of one shape are a skill by
-their examples; of one alone nobody can say when it holds, so there is none.
+shape was right in every task, no word is needed. Where several were and no word tells which, nobody can say when each
+holds, so there is no skill.
 """
 
 from __future__ import annotations
@@ -61,13 +61,8 @@ def _of_env(tasks: Mapping[str, list[Contrast]], support: int, warnings: int) ->
             agreed = sorted(task for task in covered if shapes[task] == shape)
             made.append(_skill([tasks[task] for task in agreed], word, warnings))
             left -= covered
-    least = support if len(set(shapes.values())) == 1 else max(support, 2)
-    by_shape: defaultdict[str, list[str]] = defaultdict(list)
-    for task in sorted(left):
-        by_shape[shapes[task]].append(task)
-    made += [
-        _skill([tasks[task] for task in group], "", warnings) for group in by_shape.values() if len(group) >= least
-    ]
+    if len(set(shapes.values())) == 1 and len(left) >= support:
+        made.append(_skill([tasks[task] for task in sorted(left)], "", warnings))
     return made
 
 
