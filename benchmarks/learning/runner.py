@@ -134,6 +134,7 @@ def main(
         for seed in given.seeds:
             _bring(_place(root, name, given, seed) / "rows.json", _kept(name, given, seed))
     command = f"{Path(sys.argv[0]).name} --env {given.env} --policy {given.policy}"
+    command += f" --seeds {' '.join(map(str, given.seeds))}"
     command += f" --named {name} --recipe {shlex.join(given.recipe)}" if given.recipe else ""
     body = {"command": command, "comparisons": comparisons, **more(rows)}
     hand_in(name, given.env, given.policy, body, keep=not given.no_keep)
