@@ -32,6 +32,10 @@ from silva.elf.tool import Permission
 from silva.elf.toolbox import Toolbox, own
 from silva.errors import SilvaError
 
+SLACK = 0.75
+"""Seconds by which a pilot may be over: the tick that a kill leaves unwritten is counted double, and ending takes some."""
+EACH = 5
+"""Kills of one pilot at most: then it flies to its end."""
 BLIND = {"held_out, first": "27 of 40", "held_out, before it was opened": "34 of 40", "held_out_2, first": "38 of 40"}
 """What the held-out sets gave before anybody had looked at their errors."""
 INTENTS = Path(__file__).parent / "elf_intents"
@@ -99,7 +103,7 @@ def intents(show: bool) -> list[dict[str, Any]]:
 def pilot(kills: int, seed: int) -> dict[str, Any]:
     """Fly pilots, kill them at random moments, resume; hold attempts, time, memory and tokens against their budgets."""
     drawn = random.Random(seed)
-    killed = over = flown = converged = 0
+    killed = under = over = flown = converged = 0
     longest = 0.0
     while killed < kills:
         with tempfile.TemporaryDirectory(prefix="elf-pilot-") as name:
@@ -113,7 +117,7 @@ def pilot(kills: int, seed: int) -> dict[str, Any]:
             env = {**os.environ, "SILVA_ELF": str(folder / "elf"), "SILVA_LAKE": str(folder / "lake")}
             begin = ["pilot", "rows of rows.jsonl", "--check", check, "--on", "rows.jsonl"]
             words = [*begin, "--budget-steps", str(steps), "--seconds", str(seconds)]
-            wall = 0.0
+            wall, left = 0.0, EACH
             flown += 1
             while True:
                 began = time.monotonic()
@@ -125,17 +129,20 @@ def pilot(kills: int, seed: int) -> dict[str, Any]:
                     stderr=subprocess.DEVNULL,
                 )
                 try:
-                    out, _ = process.communicate(timeout=drawn.uniform(1.0, 14.0) if killed < kills else None)
+                    out, _ = process.communicate(timeout=drawn.uniform(3.0, 16.0) if left and killed < kills else None)
                     wall += time.monotonic() - began
                     break
                 except subprocess.TimeoutExpired:
                     process.send_signal(signal.SIGKILL)
                     process.wait()
                     wall += time.monotonic() - began
-                    killed += 1
+                    killed, left = killed + 1, left - 1
                 found = sorted((folder / "elf" / "pilots").glob("pilot_*/pilot.json"))
+                under += bool(found)
                 words = ["pilot", "--resume", found[0].parent.name] if found else words
             told = json.loads(out)
+            if "pilot" not in told:
+                raise SystemExit(f"{words}: {told}")
             converged += told.get("converged", False)
             folder_of = folder / "elf" / "pilots" / str(told.get("pilot", ""))
             events = [json.loads(line) for line in (folder_of / "ledger.jsonl").read_text().splitlines()]
@@ -151,12 +158,13 @@ def pilot(kills: int, seed: int) -> dict[str, Any]:
                 len(attempts) > steps
                 or len(set(attempts)) < len(attempts)
                 or running > seconds
+                or told["seconds"] > seconds + SLACK
                 or told.get("tokens", 0) > 0
             ):
                 over += 1
                 print(f"over: {len(attempts)} attempts of {steps}, {running:.1f} of {seconds} s: {told}")
     return {
-        "what": f"pilots, {killed} kills",
+        "what": f"pilots, {killed} kills ({under} under way)",
         "of": flown,
         "right": flown - over,
         "share": (flown - over) / max(flown, 1),
@@ -173,27 +181,37 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--show", action="store_true", help="Print what was wrong in the held-out sets, too.")
-    parser.add_argument("--intents", action="store_true", help="The intents alone; nothing is written.")
+    parser.add_argument("--intents", action="store_true", help="The intents alone.")
     given = parser.parse_args()
     before = load()
     rows = intents(given.show)
-    if given.intents:
-        for row in rows:
-            print(row)
-        return 0
-    flown = pilot(3 if given.quick else given.kills, given.seed)
     held = rows[-1]["share"]
+    code = hand_in(
+        Measurement(
+            name="elf",
+            question="How many intents does the planner without a model plan rightly?",
+            bar="at least 0.90 of 40 held-out intents, no ill-typed plan",
+            ratio=held,
+            holds=held >= 0.9 and not any(row["broken_bounds"] for row in rows),
+            rows=rows,
+            details={"blind": BLIND},
+            quick=given.quick,
+        ),
+        before,
+    )
+    if given.intents:
+        return code
+    flown = pilot(3 if given.quick else given.kills, given.seed)
     measured = Measurement(
-        name="elf",
-        question="How many intents does the planner without a model plan rightly, and does a kill ever buy a pilot more?",
-        bar="at least 0.90 of 40 held-out intents, no ill-typed plan, no budget overrun in 30 kills",
-        ratio=held,
-        holds=held >= 0.9 and not any(row["broken_bounds"] for row in (*rows, flown)),
-        rows=[*rows, flown],
-        details={"blind": BLIND},
+        name="elf_pilot",
+        question="Does a kill ever buy a pilot more than its budget?",
+        bar="no budget overrun in 30 kills",
+        ratio=float(flown["broken_bounds"]),
+        holds=not flown["broken_bounds"] and (given.kills >= 30),
+        rows=[flown],
         quick=given.quick,
     )
-    return hand_in(measured, before)
+    return hand_in(measured, before) or code
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import random
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from silva.curate.rows import read
 from silva.elf.artefact import Artefact, Rows, Scores, Table
 from silva.elf.assets import toolbox
 from silva.elf.derived import Assets, Trial
-from silva.elf.running.child import Child
+from silva.elf.running.child import Child, Overrun
 from silva.elf.running.store import Store
 from silva.elf.running.worker import Reply, Request
 from silva.elf.tool import Determinism, Tool
@@ -79,19 +80,24 @@ def tried(name: str, home: Path, count: int = 1000) -> Tried:
     return try_tool(tool, home, [*given(tool), *generated(tool)], count)
 
 
-def try_tool(tool: Tool, home: Path, examples: list[Example], count: int) -> Tried:
-    """Try a tool on examples, then measure it on rows that are made up."""
+def try_tool(tool: Tool, home: Path, examples: list[Example], count: int, seconds: float = 10 * SECONDS) -> Tried:
+    """Try a tool on examples, then measure it on rows that are made up.
+
+    Raises:
+        Overrun: the seconds that all of it may take are spent.
+    """
+    until = time.monotonic() + seconds
     trials: list[Trial] = []
     measured: Json = {}
     with tempfile.TemporaryDirectory(prefix="silva-elf-") as folder:
         child = Child(Path(folder) / "log")
         try:
             for example in examples:
-                trials.append(_trial(tool, home, Path(folder), child, example))
+                trials.append(_trial(tool, home, Path(folder), child, example, until))
             speed = next((each for each in examples if "rows" in each.inputs and each.count is None), None)
             if speed is not None:
                 inputs = {**speed.inputs, "rows": made_up(count)}
-                reply = _ask(tool, home, Path(folder), child, inputs, speed.settings)
+                reply = _ask(tool, home, Path(folder), child, inputs, speed.settings, until)
                 if not reply.error and reply.seconds > 0:
                     measured = {"rows a second": round(count / reply.seconds), "memory, MiB": child.peak >> 20}
                     measured |= {"seconds": round(reply.seconds, 4), "rows": count}
@@ -152,13 +158,15 @@ def _made(kind: str, rows: Rows) -> Artefact:
     return Table(rows=tuple({"id": row.id, "text": row.text} for row in rows.rows)) if kind == "table" else rows
 
 
-def _trial(tool: Tool, home: Path, folder: Path, child: Child, example: Example) -> Trial:
+def _trial(tool: Tool, home: Path, folder: Path, child: Child, example: Example, until: float) -> Trial:
     try:
-        first = _ask(tool, home, folder, child, example.inputs, example.settings)
+        first = _ask(tool, home, folder, child, example.inputs, example.settings, until)
         again = first
         if not first.error and tool.card.determinism is Determinism.PURE:
-            again = _ask(tool, home, folder, child, example.inputs, example.settings)
+            again = _ask(tool, home, folder, child, example.inputs, example.settings, until)
     except SilvaError as error:
+        if time.monotonic() >= until:
+            raise
         return Trial(example=example.name, held=False, said=str(error))
     said = first.error
     if not said and first.kind != tool.card.output:
@@ -170,7 +178,9 @@ def _trial(tool: Tool, home: Path, folder: Path, child: Child, example: Example)
     return Trial(example=example.name, held=not said, said=said or f"{first.count} {first.kind}", seconds=first.seconds)
 
 
-def _ask(tool: Tool, home: Path, folder: Path, child: Child, inputs: dict[str, Artefact], settings: Json) -> Reply:
+def _ask(
+    tool: Tool, home: Path, folder: Path, child: Child, inputs: dict[str, Artefact], settings: Json, until: float
+) -> Reply:
     store = Store(home)
     request = Request(
         tool=tool.card.name,
@@ -185,7 +195,10 @@ def _ask(tool: Tool, home: Path, folder: Path, child: Child, inputs: dict[str, A
         usd=0.0,
         granted=tool.card.permissions,
     )
-    return child.ask(request, SECONDS, MEMORY, _nothing)
+    left = until - time.monotonic()
+    if left <= 0:
+        raise Overrun("the budget of time is spent while a tool was tried")
+    return child.ask(request, min(SECONDS, left), MEMORY, _nothing)
 
 
 def _nothing(*_: Any) -> None:

@@ -25,9 +25,9 @@ from silva.elf.assets import toolbox
 from silva.elf.derived import Assets, Derived, tool_of
 from silva.elf.pilot.check import Check, Verdict
 from silva.elf.pilot.toolsmith import composed, proven, written
-from silva.elf.plan import Plan, Step
+from silva.elf.plan import MOST_STEPS, Plan, Step
 from silva.elf.running.child import Overrun
-from silva.elf.running.clock import Clock, taken
+from silva.elf.running.clock import RESERVE, Clock, taken
 from silva.elf.running.job import Job, Terms
 from silva.elf.running.ledger import Event, Ledger
 from silva.elf.running.runner import Runner, StepFailedError
@@ -103,6 +103,10 @@ class Flight:
         self._check = Check(self.pilot.check)
         self._budget = self.pilot.terms.budget
         self._tools = toolbox(home)
+        # A pilot's steps are attempts; how many steps a plan may have is another bound.
+        self._terms = msgspec.structs.replace(
+            self.pilot.terms, budget=msgspec.structs.replace(self._budget, steps=MOST_STEPS)
+        )
 
     def fly(self) -> Flown:
         """Attempt until the check holds or the budget is spent; go on where a kill left it.
@@ -143,7 +147,7 @@ class Flight:
                     return True, ""
                 if len(begun) >= self._budget.steps:
                     return False, f"{len(begun)} of {self._budget.steps} attempts are made and the check does not hold"
-                if clock.seconds >= self._budget.seconds:
+                if clock.seconds >= self._budget.seconds - RESERVE:
                     return False, f"the budget of {self._budget.seconds:g} s is spent"
                 job, why = self._next(ledger, clock)
                 if job is None:
@@ -176,23 +180,23 @@ class Flight:
         """The job of the next attempt, and what is new in it; None where nothing is left to try, with the reason."""
         attempts = [each for each in ledger.events if each.event == "attempt"]
         if not attempts:
-            return Job.begin(self._home, self.pilot.plan, self.pilot.terms), "the plan of the intent"
+            return Job.begin(self._home, self.pilot.plan, self._terms), "the plan of the intent"
         rows = self._rows(attempts[0])
         if rows is None:
             last = next(each for each in reversed(ledger.events) if each.event == "checked")
             return None, f"the first attempt gave no rows that a tool could be derived for ({last.why})"
         verdict = self._verdict(ledger)
-        derived = self._derive(ledger, verdict, rows)
+        derived = self._derive(ledger, verdict, rows, clock)
         if isinstance(derived, str):
             return None, derived
         plan = self.pilot.plan
         source = next(step.id for step in reversed(plan.steps) if self._tools.cards[step.tool].output == "rows")
         step = Step(id="derived", tool=derived.name, inputs={"rows": (source,)})
         made = msgspec.structs.replace(plan, steps=(*plan.steps, step), planner=f"pilot {self.name}")
-        checking.checked(made, self._known(), self.pilot.terms.granted, msgspec.structs.replace(self._budget, steps=64))
-        return Job.begin(self._home, made, self.pilot.terms), f"with the derived tool {derived.name} ({derived.id})"
+        checking.checked(made, self._known(), self._terms.granted, self._terms.budget)
+        return Job.begin(self._home, made, self._terms), f"with the derived tool {derived.name} ({derived.id})"
 
-    def _derive(self, ledger: Ledger, verdict: Verdict | None, rows: Rows) -> Derived | str:
+    def _derive(self, ledger: Ledger, verdict: Verdict | None, rows: Rows, clock: Clock) -> Derived | str:
         """A tool that is tested and kept as a candidate; or why there is none."""
         lacking = verdict.lacking if verdict is not None else tuple(self._check.metrics)
         assets = Assets(self._home)
@@ -210,7 +214,9 @@ class Flight:
                         return "no further composition of tools is left to try; a model may write code: add --toolsmith"
                     made = found
                 made = assets.keep(msgspec.structs.replace(made, job=self.name))
-                made = assets.keep(proven(made, self._tools, self._home, rows))
+                made = assets.keep(
+                    proven(made, self._tools, self._home, rows, self._budget.seconds - clock.seconds - RESERVE)
+                )
             except Overrun as error:
                 return str(error)
             except (UsageError, SilvaError) as error:

@@ -126,7 +126,7 @@ async def _written(
     return replace(made, name=f"code-{made.digest[:6]}")
 
 
-def proven(derived: Derived, tools: Toolbox, home: Path, rows: Rows) -> Derived:
+def proven(derived: Derived, tools: Toolbox, home: Path, rows: Rows, seconds: float) -> Derived:
     """A derived tool with what its tests found: on the pilot's own rows, on generated ones; and its benchmark.
 
     The home must know it as a candidate, so that the child process finds it.
@@ -134,7 +134,7 @@ def proven(derived: Derived, tools: Toolbox, home: Path, rows: Rows) -> Derived:
     tool: Tool = tool_of(derived, tools.tools)
     some = Rows(rows=rows.rows[:50])
     examples = [Example("the pilot's rows", {"rows": some}, {}), *generated(tool)]
-    found = try_tool(tool, home, examples, _BENCHMARK)
+    found = try_tool(tool, home, examples, _BENCHMARK, seconds)
     return replace(derived, trials=found.trials, measured=found.measured)
 
 

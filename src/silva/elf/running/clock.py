@@ -13,6 +13,8 @@ from pathlib import Path
 FILE = "clock"
 TICK = 0.25
 """Seconds between two writings."""
+RESERVE = 0.25
+"""Seconds of a budget that are kept back for ending what runs."""
 
 
 class Clock:

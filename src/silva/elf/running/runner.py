@@ -19,7 +19,7 @@ from silva.elf.artefact import Artefact
 from silva.elf.lineage import Lineage
 from silva.elf.plan import Budget
 from silva.elf.running.child import Child, Overrun
-from silva.elf.running.clock import Clock, taken
+from silva.elf.running.clock import RESERVE, Clock, taken
 from silva.elf.running.job import Job
 from silva.elf.running.ledger import Event, Ledger
 from silva.elf.running.store import Store, step_key
@@ -135,7 +135,7 @@ class Runner:
             )
             lineage.step("COMPLETE", step, card, inputs, known, found)
             return
-        left = budget.seconds - clock.seconds
+        left = budget.seconds - clock.seconds - RESERVE
         if left <= 0:
             raise StepFailedError(_no_time(job, clock.seconds, budget))
         self._add(ledger, Event(event="began", step=name))
