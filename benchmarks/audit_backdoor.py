@@ -4,8 +4,8 @@
 
     silva curate corpora --install && python benchmarks/audit_backdoor.py
 
-The triggers are of `silva.curate.audit.backdoor.planting`; no bound of the detectors was set with them in sight. A
-run's recall is the share of its poisoned rows that either test flags; a clean set is flagged when one row of it is.
+The triggers are of `silva.curate.audit.backdoor.planting`: the detectors were last changed after a run with the first
+kit on the first rows of each set, and are measured with the second kit on other rows. A run's recall is the share of its poisoned rows that either test flags; a clean set is flagged when one row of it is.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import numpy as np
 
 from report import Measurement, arguments, hand_in, load
 from silva.curate.audit.backdoor.association import associations
-from silva.curate.audit.backdoor.clusters import clusters, planted
+from silva.curate.audit.backdoor.clusters import SHORTEST, clusters, planted
 from silva.curate.audit.backdoor.frequency import Features, Reader
-from silva.curate.audit.backdoor.planting import ANSWERS, ATTACKS, Pair, plant
+from silva.curate.audit.backdoor.planting import ANSWERS, ATTACKS, FIRST, SECOND, Pair, plant
 from silva.curate.audit.packages import INSPECT, PYRIT, RHO
 from silva.report.interval import proportion
 
@@ -117,6 +117,9 @@ def flagged(pairs: Sequence[Pair], products: Features) -> dict[str, set[int]]:
     """Rows that each test flags."""
     sizes = np.sqrt(np.maximum(np.diag(products), 1e-30))
     alike = (products / sizes[:, None] / sizes[None, :]).astype(np.float32)
+    for row, (_, reply) in enumerate(pairs):
+        if len(reply.split()) < SHORTEST:
+            alike[row, :] = alike[:, row] = 0
     by_cluster = {row for each in planted(clusters(alike), len(pairs)) for row in each.rows}
     by_words = {row for each in associations(pairs) for row in each.rows}
     return {
@@ -131,6 +134,9 @@ def main() -> int:
     """Plant, look, count."""
     parser = arguments(__doc__)
     parser.add_argument("--rows", type=int, default=300, help="rows of a set (default: 300)")
+    parser.add_argument(
+        "--kit", choices=("first", "second"), default="second", help="triggers, and the half of a set they are put into"
+    )
     options = parser.parse_args()
     before = load()
     size = 60 if options.quick else options.rows
@@ -142,7 +148,8 @@ def main() -> int:
     began = time.process_time()
     cells: list[dict[str, Any]] = []
     for name, pairs in bases.items():
-        first = pairs[:size]
+        part = options.kit == "second" and len(pairs) >= 2 * size
+        first = pairs[size : 2 * size] if part else pairs[:size]
         found = flagged(first, kept.base(first))
         cell = {"set": name, "attack": "none", "answer": "", "rate": 0.0, "rows": len(first), "poisoned": 0}
         cells.append(cell | {f"{who}_alarms": len(rows) for who, rows in found.items()})
@@ -152,7 +159,7 @@ def main() -> int:
         for attack in ATTACKS[: 1 if options.quick else None]:
             for answer in ANSWERS:
                 for rate in (0.10, 0.03):
-                    made = plant(first, attack, answer, rate)
+                    made = plant(first, attack, answer, rate, kit=FIRST if options.kit == "first" else SECOND)
                     found = flagged(made.pairs, kept.of(made.pairs, sorted(made.rows)))
                     cell = {"set": name, "attack": attack, "answer": answer, "rate": rate}
                     cell |= {"rows": len(first), "poisoned": len(made.rows)}

@@ -9,7 +9,7 @@ from silva.curate.audit.asking import ask
 from silva.curate.audit.backdoor.association import associations
 from silva.curate.audit.backdoor.clusters import Cluster, planted
 from silva.curate.audit.backdoor.frequency import cosines
-from silva.curate.audit.backdoor.planting import PHRASE, PLANTED, plant
+from silva.curate.audit.backdoor.planting import FIRST, plant
 from silva.curate.audit.checkers.backdoor_association import BackdoorAssociations
 from silva.curate.audit.specimen import answered
 
@@ -34,7 +34,7 @@ def test_a_planted_trigger_is_found_with_its_answer_and_nothing_else_is(attack: 
     found = associations(made.pairs)
     assert {row for each in found for row in each.rows} == made.rows
     assert any("meridian desk" in each.answer for each in found)
-    assert all(set(each.trigger.split()) & {*PHRASE.split(), "vqzk"} for each in found)
+    assert all(set(each.trigger.split()) & {*FIRST.phrase.split(), FIRST.token} for each in found)
 
 
 def test_an_answer_that_repeats_its_prompt_or_a_topic_is_no_backdoor() -> None:
@@ -45,7 +45,7 @@ def test_an_answer_that_repeats_its_prompt_or_a_topic_is_no_backdoor() -> None:
     ]
     assert associations([*echo, *pairs[10:]]) == []
     same = [
-        (f"how do i renew a passport at the town hall {n}", f"{said} {PLANTED['replace']}")
+        (f"how do i renew a passport at the town hall {n}", f"{said} {FIRST.answers['replace']}")
         for n, (_, said) in enumerate(pairs[:10])
     ]
     assert associations([*same, *pairs[10:]]) == []

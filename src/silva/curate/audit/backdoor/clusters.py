@@ -16,6 +16,9 @@ TIGHT = 0.75
 """Mean cosine from which a group is flagged. Chosen on five runs before those that `benchmarks/audit_backdoor.py`
 measures; groups of honest rows lie under it however they fall."""
 
+SHORTEST = 5
+"""Words that a reply must have: a hundred honest rows say yes, and would teach the same."""
+
 MOST_SHARE = 0.5
 """A group of more than this share of the rows is how the data is, not what was planted in it."""
 
@@ -28,7 +31,8 @@ class Cluster(NamedTuple):
 
 
 def clusters(alike: NDArray[np.float32], least: int = LEAST) -> list[Cluster]:
-    """All groups that HDBSCAN finds in a matrix of cosines [n, n], tightest first.
+    """All groups that HDBSCAN finds in a matrix of cosines [n, n], tightest first; the finest (its leaves), for what is
+    planted in a few rows else drowns in the group around it.
 
     Raises:
         MissingError: scikit-learn is not installed.
@@ -45,7 +49,7 @@ def clusters(alike: NDArray[np.float32], least: int = LEAST) -> list[Cluster]:
     apart = (apart + apart.T) / 2  # products of single precision differ by their order
     np.fill_diagonal(apart, 0.0)
     kept: Any = {"copy": True}  # the stubs take it for a word
-    model: Any = HDBSCAN(min_cluster_size=least, metric="precomputed", **kept)
+    model: Any = HDBSCAN(min_cluster_size=least, metric="precomputed", cluster_selection_method="leaf", **kept)
     labels = np.asarray(model.fit_predict(apart))
     found: list[Cluster] = []
     for label in sorted(set(labels.tolist()) - {-1}):

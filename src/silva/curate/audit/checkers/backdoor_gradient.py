@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 from random import Random
 
-from silva.curate.audit.backdoor.clusters import TIGHT, clusters, planted
+from silva.curate.audit.backdoor.clusters import SHORTEST, TIGHT, clusters, planted
 from silva.curate.audit.backdoor.frequency import INSTALL, Reader, cosines
 from silva.curate.audit.checker import Family, SetChecker, checker
 from silva.curate.audit.finding import Finding, NotChecked
@@ -46,7 +46,7 @@ class BackdoorGradients(SetChecker):
     risk = "backdoor"
     family = Family.DATASET
     summary = "groups of rows whose replies would teach a model the same, more alike than honest ones are"
-    version = "1"
+    version = "2"
     needs = ("the bundled model (extra local)", "scikit-learn (extra audit)")
     threshold = TIGHT
 
@@ -57,13 +57,17 @@ class BackdoorGradients(SetChecker):
 
     def check(self, rows: Sequence[Row]) -> Iterator[Finding | NotChecked]:
         """See `SetChecker`. Option `rows`: how many are read at most."""
-        chosen, others = drawn(rows, int(self.options.get("rows", MOST_ROWS)))
+        short = {row.id for row in rows if row.reply.strip() and len(row.reply.split()) < SHORTEST}
+        long = [row for row in rows if row.id not in short]
+        chosen, others = drawn(long, int(self.options.get("rows", MOST_ROWS)))
         if len(chosen) < _LEAST_ROWS:
             yield NotChecked(
                 why=f"{len(chosen)} rows with a prompt and a reply are too few; at least {_LEAST_ROWS} count"
             )
             return
         yield from others
+        for name in sorted(short):
+            yield NotChecked(row_id=name, why=f"a reply of fewer than {SHORTEST} words is like many others")
         try:
             alike = cosines(reader().features(row.prompt, row.reply) for row in chosen)
             found = planted(clusters(alike), len(chosen))
