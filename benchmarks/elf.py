@@ -104,7 +104,6 @@ def pilot(kills: int, seed: int) -> dict[str, Any]:
     """Fly pilots, kill them at random moments, resume; hold attempts, time, memory and tokens against their budgets."""
     drawn = random.Random(seed)
     killed = under = over = flown = converged = 0
-    longest = 0.0
     while killed < kills:
         with tempfile.TemporaryDirectory(prefix="elf-pilot-") as name:
             folder = Path(name)
@@ -117,10 +116,9 @@ def pilot(kills: int, seed: int) -> dict[str, Any]:
             env = {**os.environ, "SILVA_ELF": str(folder / "elf"), "SILVA_LAKE": str(folder / "lake")}
             begin = ["pilot", "rows of rows.jsonl", "--check", check, "--on", "rows.jsonl"]
             words = [*begin, "--budget-steps", str(steps), "--seconds", str(seconds)]
-            wall, left = 0.0, EACH
+            left = EACH
             flown += 1
             while True:
-                began = time.monotonic()
                 process = subprocess.Popen(
                     [sys.executable, "-m", "silva", "elf", *words, "--json"],
                     cwd=folder,
@@ -130,12 +128,10 @@ def pilot(kills: int, seed: int) -> dict[str, Any]:
                 )
                 try:
                     out, _ = process.communicate(timeout=drawn.uniform(3.0, 16.0) if left and killed < kills else None)
-                    wall += time.monotonic() - began
                     break
                 except subprocess.TimeoutExpired:
                     process.send_signal(signal.SIGKILL)
                     process.wait()
-                    wall += time.monotonic() - began
                     killed, left = killed + 1, left - 1
                 found = sorted((folder / "elf" / "pilots").glob("pilot_*/pilot.json"))
                 under += bool(found)
@@ -153,7 +149,6 @@ def pilot(kills: int, seed: int) -> dict[str, Any]:
                 for line in path.read_text().splitlines()
                 if (each := json.loads(line))["event"] in ("ended", "failed")
             )
-            longest = max(longest, running - seconds)
             if (
                 len(attempts) > steps
                 or len(set(attempts)) < len(attempts)
