@@ -36,12 +36,12 @@ from silva.tree import Task, Trajectory
 from silva.tree.formats.tasks import write_tasks
 
 SHAPE = Shape(width=96, inner=192, layers=3, context=1024)
-WORLDS, HOUSES = 12, 16
+WORLDS, HOUSES = 12, 12
 """Worlds, and houses of each, in which the policy is taught."""
 PLAIN = 0.25
 """The share of what it is taught without a skill."""
-TEACH: dict[str, Any] = {"batch": 16, "rate": 3e-3, "epochs": 16}
-PRACTICE, TRIED, MEASURED = 3, 2, 6
+TEACH: dict[str, Any] = {"batch": 16, "rate": 3e-3, "epochs": 40}
+PRACTICE, TRIED, MEASURED = 4, 2, 6
 """Errands of each new house."""
 GROUP = 8
 GIVEN = {"top": 1, "least": 0.1}
@@ -97,11 +97,11 @@ def taught(experiment: Experiment) -> Student:
         world = f"world{number}"
         shown = draw.sample(houses, HOUSES)
         of_house = {house: [task for task in experiment.learn if task.data["house"] == house] for house in shown}
-        chosen = [draw.sample(of_house[house], 6) for house in shown]
-        practice = [_in(task, world) for six in chosen for task in six[:3]]
-        lessons = [_in(task, world) for six in chosen for task in six[3:]]
+        chosen = [draw.sample(of_house[house], 7) for house in shown]
+        practice = [_in(task, world) for seven in chosen for task in seven[:4]]
+        lessons = [_in(task, world) for seven in chosen for task in seven[4:]]
         bank = experiment.folder / f"bank-{world}"
-        experiment.play(world, practice, 3, policy="expert", slips=0.4)
+        experiment.play(world, practice, 6, policy="expert", slips=0.4)
         if not bank.is_dir():
             asyncio.run(distil(read(world, lake=str(experiment.lake)), bank, warnings=0))
             for skill in Bank(bank):

@@ -43,7 +43,7 @@ def extract(contrasts: Iterable[Contrast], support: int = 1, warnings: int = WAR
         warnings: the most worse steps that a skill warns of.
     """
     envs: defaultdict[str, dict[str, list[Contrast]]] = defaultdict(dict)
-    for each in contrasts:
+    for each in sorted(contrasts, key=lambda each: -len(each.better)):  # where they part first tells most
         envs[each.env].setdefault(each.task_id, []).append(each)
     made = [skill for tasks in envs.values() for skill in _of_env(tasks, support, warnings)]
     return sorted(made, key=lambda skill: (-skill.evidence, skill.name))
