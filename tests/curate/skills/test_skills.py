@@ -61,9 +61,11 @@ def test_one_skill_a_house_says_its_lever_and_warns_of_the_alarm(bank: Path, lak
     found = {skill.says.lower(): skill for skill in Bank(bank)}
     assert set(found) == {"cacao", "ebony"}
     for house, skill in found.items():
-        opens, alarms = levers(house.title())
+        opens, *alarms = levers(house.title())
         assert f"1. Call `pull` with lever `{opens}`." in skill.body
-        assert f"- Call `pull` with lever `{alarms}`. Attempts that did ended unsafe." in skill.body
+        assert any(
+            f"- Call `pull` with lever `{each}`. Attempts that did ended unsafe." in skill.body for each in alarms
+        )
         assert skill.evidence == 1 or "lamp" not in skill.description, "what is one task's own is left out"
         assert skill.status == "candidate" and set(skill.tasks) <= set(LEARN)
     played = {each.id: each for each in _played(lake, "dev")}
