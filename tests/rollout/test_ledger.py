@@ -1,4 +1,4 @@
-from silva.rollout.config import Budget
+from silva.rollout.bounds import Budget, Price
 from silva.rollout.ledger import HOPELESS_AFTER, Ledger
 from silva.tree import Boundary, Failure, Outcome, Status, Trajectory, Usage
 
@@ -34,7 +34,7 @@ def test_a_spent_budget_is_named():
 
 def test_a_resumed_run_counts_what_it_spent_before():
     earlier = [ended(usage=Usage(usd=3.0), started=10.0, finished=20.0)]
-    ledger = Ledger(Budget(usd=3.0), earlier)
+    ledger = Ledger(Budget(usd=3.0, price=Price(input=1.0)), earlier)
     assert ledger.overdrawn() is not None
     assert ledger.seconds >= 10.0
 

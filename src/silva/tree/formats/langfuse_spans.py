@@ -22,7 +22,7 @@ _SAYS = ("role", "content", "tool_calls", "parts")
 def translated(document: Json) -> Json:
     """The OTLP document with Langfuse's attributes said in the GenAI conventions as well."""
     for pairs, error in _attributes(document):
-        known = {pair.get("key"): _text(pair.get("value")) for pair in pairs}
+        known = {key: _text(pair.get("value")) for pair in pairs if isinstance(key := pair.get("key"), str)}
         kind = known.get(f"{OBSERVATION}type")
         if not kind or "gen_ai.operation.name" in known:
             continue
