@@ -124,6 +124,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)
     decode = msgspec.json.Decoder(Request).decode
+    sys.dont_write_bytecode = True  # the first import of a package would write beside it, in a tool's name
     guard = Guard()
     tools: Any = None
     for line in sys.stdin.buffer:
