@@ -13,19 +13,16 @@ Modules in `silva.curate.audit.checkers` are found by themselves; a package name
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from functools import cache
-from importlib import metadata
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from silva.curate.audit.finding import Finding, NotChecked, parts
 from silva.curate.audit.risks import known_risk
+from silva.curate.registry import Registry
 from silva.errors import UsageError
 from silva.tree import Author, Node
 from silva.tree.message import Role
@@ -154,7 +151,9 @@ class SetChecker(Checker):
 
 
 _Class = TypeVar("_Class", bound=type[Checker])
-_OWN: dict[str, type[Checker]] = {}
+_REGISTRY: Registry[type[Checker]] = Registry(
+    "audit", "checkers", "silva.curate.audit.checkers", GROUP, (RowChecker, SetChecker)
+)
 
 
 def checker(made: _Class) -> _Class:
@@ -164,27 +163,8 @@ def checker(made: _Class) -> _Class:
         UsageError: another class has that name, or there is no such risk.
     """
     known_risk(made.risk)
-    known = _OWN.get(made.name)
-    if known is not None and (known.__module__, known.__qualname__) != (made.__module__, made.__qualname__):
-        raise UsageError(f"audit: two checkers are called {made.name!r}: {known.__module__} and {made.__module__}")
-    _OWN[made.name] = made
+    _REGISTRY.add(made)
     return made
-
-
-@cache
-def _found() -> None:
-    package = importlib.import_module("silva.curate.audit.checkers")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
-    for point in metadata.entry_points(group=GROUP):
-        try:
-            made = point.load()
-        except Exception as error:
-            text = " ".join(str(error).split())
-            raise UsageError(f"audit: {point.value} cannot be loaded: {type(error).__name__}: {text}") from error
-        if not (isinstance(made, type) and issubclass(made, RowChecker | SetChecker)):
-            raise UsageError(f"audit: {point.name} ({point.value}) is no RowChecker and no SetChecker")
-        checker(made)
 
 
 def checkers() -> dict[str, type[Checker]]:
@@ -193,8 +173,7 @@ def checkers() -> dict[str, type[Checker]]:
     Raises:
         UsageError: a package's checker cannot be loaded, or is none.
     """
-    _found()
-    return dict(sorted(_OWN.items()))
+    return _REGISTRY.all()
 
 
 def make(names: Iterable[str] = (), settings: Settings | None = None) -> list[Checker]:

@@ -12,15 +12,13 @@ weight was trained on them and no rule was written with them in sight.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from silva.curate.audit.risks import TRAINED, known_risk
+from silva.curate.registry import Registry
 from silva.errors import UsageError
 
 if TYPE_CHECKING:
@@ -60,28 +58,20 @@ class Corpus(ABC):
 
 
 _Class = TypeVar("_Class", bound=type[Corpus])
-_OWN: dict[str, type[Corpus]] = {}
+_REGISTRY: Registry[type[Corpus]] = Registry("audit", "corpora", "silva.curate.audit.corpora")
 
 
 def corpus(made: _Class) -> _Class:
     """Register a corpus under its name."""
     for label in made.labels:
         known_risk(label)
-    _OWN[made.name] = made
+    _REGISTRY.add(made)
     return made
-
-
-@cache
-def _found() -> None:
-    package = importlib.import_module("silva.curate.audit.corpora")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
 
 
 def corpora() -> dict[str, type[Corpus]]:
     """All corpora there are, by name."""
-    _found()
-    return dict(sorted(_OWN.items()))
+    return _REGISTRY.all()
 
 
 def find_corpus(name: str) -> Corpus:

@@ -142,7 +142,7 @@ def _write(
         for number, (_, made) in enumerate(batches(rows, config.rows_a_file)):
             path = f"data/{name}-{number:05d}-of-{total:05d}.parquet"
             parquet.write_table(made, folder / path, compression="zstd")
-            files[name].append((path, _sha256(folder / path)))
+            files[name].append((path, file_sha256(folder / path)))
             if config.lance:
                 store = store or lancedb().connect(str(folder / "lance"))
                 store.open_table(name).add(made) if number else store.create_table(name, made)
@@ -166,7 +166,9 @@ def _write(
         "sources": {name: sorted({row.source.partition(":")[0] for row in rows}) for name, rows in parts.items()},
         "counts": as_json(counts),
         "notes": notes,
-        "files": {str(path.relative_to(folder)): _sha256(path) for path in sorted(folder.rglob("*")) if path.is_file()},
+        "files": {
+            str(path.relative_to(folder)): file_sha256(path) for path in sorted(folder.rglob("*")) if path.is_file()
+        },
     }
     (folder / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return counts, lineage
@@ -194,6 +196,7 @@ def _images(config: ReleaseConfig, parts: Mapping[str, Sequence[Row]], folder: P
     return len(wanted) - missing
 
 
-def _sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
+    """The sha256 of a file, in hex."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from pathlib import Path
 from typing import Any, cast
 
-from silva.curate.release.releasing import MANIFEST
+from silva.curate.release.releasing import MANIFEST, file_sha256
 from silva.errors import UsageError
 
 
@@ -28,8 +27,7 @@ def verify(folder: Path) -> list[str]:
         if not path.is_file():
             found.append(f"{name}: is missing")
             continue
-        with path.open("rb") as file:
-            if hashlib.file_digest(file, "sha256").hexdigest() != wanted:
-                found.append(f"{name}: was changed")
+        if file_sha256(path) != wanted:
+            found.append(f"{name}: was changed")
     there = {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
     return found + [f"{name}: is no part of the release" for name in sorted(there - set(expected) - {MANIFEST})]

@@ -47,19 +47,17 @@ async def try_skills(bank: Path, config: TrialConfig, names: Sequence[str] = ())
         MissingError, UnreachableError, StoreError: as `run_rollout`.
     """
     opened = Bank.there(bank)
-    chosen = [opened.get(name) for name in names] or [skill for skill in opened if skill.status == "candidate"]
+    chosen = _chosen(opened, names)
     if not chosen:
         raise UsageError(f"skills {bank}: has no candidate; name those that are to be tried again")
-    base = config.rollout.run
-    without = await _played(config, f"{base}.without", {})
-    groups = [[skill] for skill in chosen] if config.each else [chosen]
+    base = _without(config)
+    without = await _played(config, base, {})
     done: list[Skill] = []
-    for group in groups:
+    for run, group in _groups(config, chosen):
         given = [skill.name for skill in group]
-        run = f"{base}.{given[0]}.v{group[0].version}" if config.each else f"{base}.all"
         options = {"bank": str(bank), "only": given}
         played = await _played(config, run, {"skills": {**config.rollout.stages.get("skills", {}), **options}})
-        trial = _compared(_apart(group, played), _apart(group, without), run, f"{base}.without")
+        trial = _compared(_apart(group, played), _apart(group, without), run, base)
         for skill in group:
             why = _why_not(skill, trial, config)
             done.append(opened.mark(skill.name, "rejected" if why else "kept", why=why, trial=trial))
@@ -148,11 +146,26 @@ def _why_not(skill: Skill, trial: Trial, config: TrialConfig) -> str:
 
 def plan(bank: Path, config: TrialConfig, names: Sequence[str] = ()) -> list[str]:
     """The runs a trial would play, in their order."""
-    opened = Bank.there(bank)
-    chosen = [opened.get(name) for name in names] or [skill for skill in opened if skill.status == "candidate"]
+    chosen = _chosen(Bank.there(bank), names)
+    return [_without(config), *(run for run, _ in _groups(config, chosen))]
+
+
+def _chosen(bank: Bank, names: Sequence[str]) -> list[Skill]:
+    """The skills of these names, or all candidates."""
+    return [bank.get(name) for name in names] or [skill for skill in bank if skill.status == "candidate"]
+
+
+def _without(config: TrialConfig) -> str:
+    """The run that is played without any skill."""
+    return f"{config.rollout.run}.without"
+
+
+def _groups(config: TrialConfig, chosen: list[Skill]) -> list[tuple[str, list[Skill]]]:
+    """What is tried together, and the run in which it is."""
     base = config.rollout.run
-    each = [f"{base}.{skill.name}.v{skill.version}" for skill in chosen]
-    return [f"{base}.without", *(each if config.each else [f"{base}.all"])]
+    if config.each:
+        return [(f"{base}.{skill.name}.v{skill.version}", [skill]) for skill in chosen]
+    return [(f"{base}.all", chosen)]
 
 
 __all__ = ["TrialConfig", "plan", "try_skills"]

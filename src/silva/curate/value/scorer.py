@@ -14,22 +14,20 @@ A `Scorer` sees one sample at a time, so that what it said can be kept; a `SetSc
 from __future__ import annotations
 
 import difflib
-import importlib
 import importlib.util
 import math
-import pkgutil
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from silva.curate.registry import Registry
 from silva.curate.value.sample import NO_ANSWER, NO_QUESTION, NO_WALK, Sample, Samples
 from silva.errors import UsageError
 from silva.tree import digest
@@ -146,7 +144,9 @@ def _code(module: str) -> str:
 
 
 _Class = TypeVar("_Class", bound=type[AnyScorer])
-_OWN: dict[str, type[AnyScorer]] = {}
+_REGISTRY: Registry[type[AnyScorer]] = Registry(
+    "value", "scorers", "silva.curate.value.scorers", GROUP, (Scorer, SetScorer)
+)
 
 
 def scorer(made: _Class) -> _Class:
@@ -155,27 +155,8 @@ def scorer(made: _Class) -> _Class:
     Raises:
         UsageError: another class has that name.
     """
-    known = _OWN.get(made.name)
-    if known is not None and (known.__module__, known.__qualname__) != (made.__module__, made.__qualname__):
-        raise UsageError(f"value: two scorers are called {made.name!r}: {known.__module__} and {made.__module__}")
-    _OWN[made.name] = made
+    _REGISTRY.add(made)
     return made
-
-
-@cache
-def _found() -> None:
-    package = importlib.import_module("silva.curate.value.scorers")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
-    for point in metadata.entry_points(group=GROUP):
-        try:
-            made = point.load()
-        except Exception as error:
-            text = " ".join(str(error).split())
-            raise UsageError(f"value: {point.value} cannot be loaded: {type(error).__name__}: {text}") from error
-        if not (isinstance(made, type) and issubclass(made, Scorer | SetScorer)):
-            raise UsageError(f"value: {point.name} ({point.value}) is no Scorer and no SetScorer")
-        scorer(made)
 
 
 def scorers() -> dict[str, type[AnyScorer]]:
@@ -184,8 +165,7 @@ def scorers() -> dict[str, type[AnyScorer]]:
     Raises:
         UsageError: a package's scorer cannot be loaded, or is none.
     """
-    _found()
-    return dict(sorted(_OWN.items()))
+    return _REGISTRY.all()
 
 
 def make(name: str, options: Mapping[str, Any] | None = None) -> Scorer | SetScorer:

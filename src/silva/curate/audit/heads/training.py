@@ -102,7 +102,8 @@ def _least(model: Any, given: Vectors, labels: list[int], traps: list[bool], sha
         return 0.0
     from sklearn.model_selection import cross_val_predict
 
-    scores = cross_val_predict(model, given, labels, cv=5, method="predict_proba")[:, 1]
+    said: Any = cross_val_predict(model, given, labels, cv=5, method="predict_proba")
+    scores = said[:, 1]
     return float(np.quantile(scores[np.array(traps)], 1 - share))
 
 
