@@ -14,9 +14,9 @@ from silva.models.tiny.shape import Shape
 from silva.rollout import RolloutConfig, run_rollout
 from silva.rollout.conversations import expert_conversations
 from silva.rollout.guided_nodes import takes_turn
-from silva.train.lake_samples import collect
-from silva.train.sample import SampleError
-from silva.train.step_pairs import preferences, step_sample
+from silva.train.lake_samples import Refused, collect
+from silva.train.sample import Sample, SampleError
+from silva.train.step_pairs import preferences, step_sample, step_samples
 from silva.train.stretch import Reading
 
 pytest.importorskip("tokenizers")
@@ -56,5 +56,10 @@ def test_a_step_is_its_context_and_one_action(tmp_path: Path) -> None:
             lake, [((one.id, acts[1]), (other.id, theirs[1])), ((one.id, "none"), (one.id, acts[0]))]
         )
         assert made == [] and "differ" in left[0] and "no ids that carry loss" in left[1]
+        steps = [(each.id, node) for each, nodes in ((one, acts), (other, theirs)) for node in nodes]
+        known = step_samples(lake, [*steps, (one.id, "none")])
+        assert isinstance(known.pop((one.id, "none")), Refused) and list(known) == steps
+        for (trajectory, node), each in known.items():
+            assert isinstance(each, Sample) and each.trajectory_id == trajectory and each.actions[-1].node_id == node
         with pytest.raises(SampleError, match="has no ids that carry loss"):
             step_sample(lake, one.id, theirs[0])

@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from silva.lake import Lake
 from silva.train.algorithms.errors import PairError
 from silva.train.algorithms.preference import Preference
-from silva.train.lake_samples import collect
+from silva.train.lake_samples import Given, Refused, each_in_turn, runs_of, usable
 from silva.train.sample import Sample, SampleError
 from silva.train.stretch import Reading
+from silva.tree import masked_nodes
 
 Step = tuple[str, str]
 """A trajectory's id, and the id of the node of one of its actions."""
@@ -24,32 +25,70 @@ def step_sample(lake: Lake, trajectory_id: str, node_id: str) -> Sample:
 
     Raises:
         SampleError: its ids are not known, the action is masked, or it is not one of the policy's.
+        UsageError: there is no such trajectory.
     """
-    trajectory = lake.trajectory(trajectory_id)
-    for sample in collect(lake, [trajectory], Reading(logprobs="optional")).samples:
-        for action in sample.actions:
-            if action.node_id == node_id and sample.mask[action.start : action.stop].all():
-                mask = sample.mask.copy()
-                mask[: action.start] = False
-                mask[action.stop :] = False
-                return _cut(replace(sample, mask=mask), action.stop)
-    raise SampleError(f"trajectory {trajectory_id[:12]}: action {node_id[:12]} has no ids that carry loss")
+    step = trajectory_id, node_id
+    found = step_samples(lake, [step])[step]
+    if isinstance(found, Refused):
+        raise SampleError(found.why)
+    return found
+
+
+def step_samples(lake: Lake, steps: Iterable[Step]) -> dict[Step, Sample | Refused]:
+    """The sample of each step, or why there is none. Every tree is read once, however many of its steps are asked for.
+
+    Raises:
+        UsageError: a trajectory is not in the lake.
+        StoreError: the lake is damaged.
+    """
+    wanted: dict[str, list[str]] = {}
+    for trajectory_id, node_id in dict.fromkeys(steps):
+        wanted.setdefault(trajectory_id, []).append(node_id)
+    ended = [one for each in wanted for one in usable([lake.trajectory(each)], failed=False)[1]]
+    ended.sort(key=lambda each: each.tree_id)
+    masked = masked_nodes(judged for run_id in runs_of(ended) for judged in lake.supervisions(run_id=run_id))
+    reading = Reading(logprobs="optional", masked=masked)
+    given = {each.id: one for each, one in zip(ended, each_in_turn(lake, ended, reading), strict=True)}
+    return {
+        (trajectory_id, node_id): _step(given.get(trajectory_id, []), trajectory_id, node_id)
+        for trajectory_id, nodes in wanted.items()
+        for node_id in nodes
+    }
 
 
 def preferences(lake: Lake, steps: Sequence[tuple[Step, Step]]) -> tuple[list[Preference], list[str]]:
     """The preferences of better and worse steps, and why each of the others is none.
 
     Raises:
-        StoreError: the lake is damaged.
+        UsageError, StoreError: as `step_samples`.
     """
+    known = step_samples(lake, (step for pair in steps for step in pair))
     found: list[Preference] = []
     left: list[str] = []
     for better, worse in steps:
+        chosen, rejected = known[better], known[worse]
+        if isinstance(chosen, Refused) or isinstance(rejected, Refused):
+            left.append(next(each.why for each in (chosen, rejected) if isinstance(each, Refused)))
+            continue
         try:
-            found.append(Preference(chosen=step_sample(lake, *better), rejected=step_sample(lake, *worse)))
-        except (SampleError, PairError) as error:
+            found.append(Preference(chosen=chosen, rejected=rejected))
+        except PairError as error:
             left.append(str(error))
     return found, left
+
+
+def _step(given: Given, trajectory_id: str, node_id: str) -> Sample | Refused:
+    where = f"trajectory {trajectory_id[:12]}"
+    if isinstance(given, Refused):
+        return Refused(f"{where}: {given.why}")
+    for sample in given:
+        for action in sample.actions:
+            if action.node_id == node_id and sample.mask[action.start : action.stop].all():
+                mask = sample.mask.copy()
+                mask[: action.start] = False
+                mask[action.stop :] = False
+                return _cut(replace(sample, mask=mask), action.stop)
+    return Refused(f"{where}: action {node_id[:12]} has no ids that carry loss")
 
 
 def _cut(sample: Sample, stop: int) -> Sample:

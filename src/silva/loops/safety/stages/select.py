@@ -13,10 +13,10 @@ from silva.loops.line.play import learnt
 from silva.loops.line.selected import kept, tell
 from silva.loops.line.weights import context
 from silva.loops.safety.config import SafetyConfig
-from silva.train.algorithms.preference import Preference, laid_out
-from silva.train.lake_samples import collect
+from silva.train.algorithms.preference import laid_out
+from silva.train.lake_samples import Refused, collect
 from silva.train.sample import Sample
-from silva.train.step_pairs import preferences
+from silva.train.step_pairs import preferences, step_samples
 from silva.train.stretch import Reading
 from silva.train.truncation import fit
 from silva.tree import Json
@@ -29,21 +29,22 @@ def run(loop: Loop[SafetyConfig], stage: Stage) -> Json:
         Nothing: no pair has exact ids.
     """
     settings = loop.config.rounds[stage.round - 1]
-    source = Random(stage.seed)
+    source, limit = Random(stage.seed), context(loop)
     found = read_pairs(loop.folder / str(loop.given(f"round-{stage.round}.explore")["file"]))
-    with Lake.open(loop.lake, mode="read") as lake:
-        pairs, left = preferences(lake, [each.steps for each in found])
-    if not pairs:
-        raise Nothing(f"none of {len(found)} pairs has exact ids; the first: {left[0]}")
+    steps = [each.steps for each in found]
     if settings.control == "swapped":
-        pairs = [Preference(chosen=pair.rejected, rejected=pair.chosen) for pair in pairs]
-    limit = context(loop)
+        steps = [(worse, better) for better, worse in steps]
     if settings.algorithm.name == "dpo":
-        pairs = [pair for pair in pairs if max(len(pair.chosen), len(pair.rejected)) <= limit]
-        samples = laid_out(pairs)
+        with Lake.open(loop.lake, mode="read") as lake:
+            pairs, left = preferences(lake, steps)
+        exact = len(pairs)
+        samples = laid_out([pair for pair in pairs if max(len(pair.chosen), len(pair.rejected)) <= limit])
     else:
-        chosen = [pair.chosen for pair in pairs]
-        count = round(settings.benign * len(chosen))
+        with Lake.open(loop.lake, mode="read") as lake:
+            known = step_samples(lake, (better for better, _ in steps))
+        chosen = [each for better, _ in steps if not isinstance(each := known[better], Refused)]
+        left = [each.why for better, _ in steps if isinstance(each := known[better], Refused)]
+        exact, count = len(chosen), round(settings.benign * len(chosen))
         wanted = len(chosen) + count if settings.control == "benign" else count
         fitted = fit(
             [*([] if settings.control == "benign" else chosen), *_benign(loop, settings.tags, source, wanted)],
@@ -52,13 +53,15 @@ def run(loop: Loop[SafetyConfig], stage: Stage) -> Json:
         )
         tell(stage, fitted, limit)
         samples = list(fitted.samples)
+    if not exact:
+        raise Nothing(f"none of {len(found)} pairs has exact ids; the first: {left[0]}")
     return kept(
         loop,
         stage,
         samples,
         run=loop.given(f"round-{stage.round}.attack")["run"],
         reading={"pairs": "alternating"} if settings.algorithm.name == "dpo" else {},
-        pairs=len(pairs),
+        pairs=exact,
         inexact=len(left),
     )
 
