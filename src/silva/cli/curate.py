@@ -18,6 +18,7 @@ from silva.cli.curate_checkers import checkers as checkers_command
 from silva.cli.curate_corpora import corpora as corpora_command
 from silva.cli.curate_corpora import heads as heads_command
 from silva.cli.curate_rows import rows as rows_command
+from silva.cli.curate_signals import signals as signals_command
 from silva.errors import Exit, UsageError
 
 app = typer.Typer(
@@ -114,6 +115,7 @@ def rules() -> int:
 
 
 app.command("rows")(rows_command)
+app.command("signals")(signals_command)
 app.command("checkers")(checkers_command)
 app.command("calibrate")(calibrate_command)
 app.command("corpora")(corpora_command)

@@ -1,0 +1,1 @@
+"""The readers of signals; each module registers one."""
