@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -48,7 +47,7 @@ def _turning(name: str) -> Callable[..., int]:
         mine = kind(name)
         settings = load(mine.config, config, overrides or [])
         if dry_run:
-            return _dry(mine.open(settings), as_json)
+            return _dry(mine, mine.open(settings), as_json)
         loop = turn(settings, _progress(mine))
         _tell(mine, loop, as_json)
         if show_report:
@@ -68,30 +67,40 @@ for each, summary in summaries().items():
 @app.command()
 def show(
     folder: Annotated[Path, typer.Argument(help="The loop's folder.")],
+    every: Annotated[bool, typer.Option("--all", help="Print every point, task, pair and line of a diff.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> int:
-    """Where a loop stands: its stages, versions and verdicts. It may be running meanwhile."""
+    """Where a loop stands: stages, curves, tasks born, pairs, versions with diffs. It may be running meanwhile."""
+    from silva.cli.loop_show import print_shown, print_stages
     from silva.loops.kernel.kinds import read_loop
+    from silva.loops.kernel.seen import shown, stages, whole
 
-    _tell(*read_loop(folder), as_json, every=True)
+    kind, loop = read_loop(folder)
+    if as_json:
+        print_json(whole(kind, loop))
+        return Exit.OK
+    print_stages(stages(kind, loop), max((entry.at for entry in loop.ledger.entries), default=0.0))
+    print_shown(shown(kind, loop), every)
+    _tell(kind, loop, as_json=False)
     return Exit.OK
 
 
 app.command()(person)
 
 
-def _dry(loop: Loop[Any], as_json: bool) -> int:
+def _dry(kind: Kind[Any], loop: Loop[Any], as_json: bool) -> int:
     """Print a loop's configuration and stages."""
     from silva.cli.config import render
+    from silva.loops.kernel.seen import stages
     from silva.loops.kernel.turn import check
 
     if loop.folder.is_dir():
         check(loop)
     if as_json:
-        _json({"config": loop.config.model_dump(mode="json"), "stages": _stages(loop)})
+        print_json({"config": loop.config.model_dump(mode="json"), "stages": stages(kind, loop)})
         return Exit.OK
     sys.stdout.write(render(loop.config))
-    for stage in _stages(loop):
+    for stage in stages(kind, loop):
         sys.stdout.write(f"# {stage['name']}: {stage['state']}\n")
     return Exit.OK
 
@@ -109,49 +118,16 @@ def _progress(kind: Kind[Any]) -> Callable[[Stage, Entry], None]:
     return tell
 
 
-def _stages(loop: Loop[Any]) -> list[dict[str, Any]]:
-    from silva.loops.kernel.progress import progress
-
-    over = loop.ledger.over()
-    last = {entry.stage: entry for entry in loop.ledger.entries} | over
-    now = progress(loop)
-    return [
-        {
-            "name": stage.name,
-            "kind": stage.kind,
-            "state": last[stage.name].event if stage.name in last else "to do",
-            "seconds": sum(entry.seconds for entry in loop.ledger.entries if entry.stage == stage.name),
-            "note": last[stage.name].note if stage.name in last else "",
-            "progress": str(now) if now is not None and now.stage == stage.name else "",
-            "outputs": over[stage.name].outputs if stage.name in over else {},
-        }
-        for stage in loop.plan
-    ]
-
-
-def _tell(kind: Kind[Any], loop: Loop[Any], as_json: bool, every: bool = False) -> None:
-    """Print where a loop stands; with `every`, each stage."""
+def _tell(kind: Kind[Any], loop: Loop[Any], as_json: bool) -> None:
+    """Print where a loop stands."""
     from silva.loops.kernel.loop import REPORT
+    from silva.loops.kernel.seen import stages
 
-    rows = _stages(loop)
     standing = kind.standing(loop)
     if as_json:
-        _json({"folder": str(loop.folder), "loop": kind.name, "lake": loop.lake, **standing.facts, "stages": rows})
+        rows = stages(kind, loop)
+        print_json({"folder": str(loop.folder), "loop": kind.name, "lake": loop.lake, **standing.facts, "stages": rows})
         return
-    if every:
-        for stage, row in zip(loop.plan, rows, strict=True):
-            more = row["note"] or row["progress"]
-            if row["state"] == "ended":
-                more = kind.line(stage, row["outputs"])
-            told = f"{row['state']:<8} {row['seconds']:>7.1f} s  {row['name']}{f': {more}' if more else ''}"
-            sys.stdout.write(f"{told}\n")
-        last = max((entry.at for entry in loop.ledger.entries), default=0.0)
-        if last:
-            sys.stdout.write(f"last written {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(last))}\n")
     sys.stdout.write("".join(f"{line}\n" for line in standing.words))
     if (loop.folder / REPORT).exists():
         sys.stdout.write(f"report: {loop.folder / REPORT}\n")
-
-
-def _json(value: Any) -> None:
-    print_json(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from silva.loops.apollo.config import ApolloConfig
 from silva.loops.apollo.plan import stages
+from silva.loops.apollo.report import shown
 from silva.loops.kernel.kind import Kind
 from silva.loops.kernel.stage import Stage
 from silva.loops.line import told
@@ -31,4 +32,5 @@ APOLLO = Kind(
     line=line,
     standing=told.standing,
     usable=usable,
+    shown=shown,
 )

@@ -9,7 +9,9 @@ from silva.guide.mailbox import Mailbox
 from silva.guide.mailroom import folder_of
 from silva.loops.apollo.config import ApolloConfig
 from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.shown import Sheet, Shown
 from silva.loops.line import report
+from silva.loops.line import shown as line_shown
 
 SHOWN = 200
 """Words of a round that the page shows."""
@@ -25,6 +27,23 @@ def write(loop: Loop[ApolloConfig]) -> Path:
     guided = [_round(loop, number) for number in range(1, len(loop.config.rounds) + 1)]
     more = report.Section(package="silva.loops.apollo", template="guided.html.j2", values={"guided": guided})
     return report.write(loop, "APOLLO", [more])
+
+
+def shown(loop: Loop[ApolloConfig]) -> Shown:
+    """Every line's figures, with what people said and what was masked in each round."""
+    columns = ("round", "guidance", "words", "refused", "masking", "turns", "masked", "by", "actions", "without_loss")
+    rows: list[tuple[Any, ...]] = []
+    for number in range(1, len(loop.config.rounds) + 1):
+        if any(loop.outputs(f"round-{number}.{kind}") is not None for kind in ("rollout", "mask", "select")):
+            found = _round(loop, number)
+            rows.append(tuple(found[name] for name in columns))
+    found = line_shown.shown(loop)
+    if not rows:
+        return found
+    guided = Sheet(
+        title="Guidance and masks", columns=tuple(name.replace("_", " ") for name in columns), rows=tuple(rows)
+    )
+    return Shown(tables=(guided,)).beside(found)
 
 
 def _round(loop: Loop[ApolloConfig], number: int) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from silva.loops.flywheel.config import FlywheelConfig
 from silva.loops.flywheel.plan import stages
 from silva.loops.kernel.kind import Kind
+from silva.loops.line.shown import shown
 from silva.loops.line.stages import HOMES
 from silva.loops.line.told import line, standing
 from silva.loops.line.usable import usable
@@ -21,4 +22,5 @@ FLYWHEEL = Kind(
     line=line,
     standing=standing,
     usable=usable,
+    shown=shown,
 )

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from silva.loops.kernel.config import LoopConfig
 from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.shown import Shown
 from silva.loops.kernel.stage import Stage
 from silva.tree import Json
 
@@ -31,6 +32,7 @@ class Kind(Generic[C]):
     stages of one, pure. `stages` names, for each kind of stage, the module whose `run(loop, stage)` does it and gives
     its outputs as JSON; it may be run again after it was killed anywhere. `line` says in a few words what a stage gave;
     `standing` where a loop has come to. `usable` refuses, before a round's first stage, what only a later one would.
+    `shown` gives what can be drawn of a loop at any time, also while it runs; its `report.json` is read beside it.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Kind(Generic[C]):
     line: Callable[[Stage, Json], str]
     standing: Callable[[Loop[C]], Standing]
     usable: Callable[[Loop[C], Stage], None] = lambda loop, stage: None
+    shown: Callable[[Loop[C]], Shown] = lambda loop: Shown()
 
     def open(self, config: C) -> Loop[C]:
         """The loop of a configuration, begun or not.

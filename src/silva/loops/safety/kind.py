@@ -11,6 +11,7 @@ from silva.loops.line.usable import usable
 from silva.loops.safety.config import SafetyConfig
 from silva.loops.safety.held import words
 from silva.loops.safety.plan import stages
+from silva.loops.safety.shown import shown
 from silva.tree import Json
 
 
@@ -56,4 +57,5 @@ SAFETY = Kind(
     line=line,
     standing=standing,
     usable=usable,
+    shown=shown,
 )

@@ -1,18 +1,20 @@
-"""Stage `report`: the page."""
+"""Stage `report`: the page, and what it shows as data."""
 
 from __future__ import annotations
 
 from silva.loops.apollo.config import ApolloConfig
-from silva.loops.apollo.report import write
+from silva.loops.apollo.report import shown, write
 from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.shown import write_shown
 from silva.loops.kernel.stage import Stage
 from silva.tree import Json
 
 
 def run(loop: Loop[ApolloConfig], stage: Stage) -> Json:
-    """Write the page.
+    """Write both.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError, StoreError: one cannot be written.
     """
+    write_shown(loop.folder, shown(loop))
     return {"file": str(write(loop).relative_to(loop.folder))}

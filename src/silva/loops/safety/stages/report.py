@@ -8,19 +8,22 @@ from typing import Any
 import msgspec
 
 from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.shown import write_shown
 from silva.loops.kernel.stage import Stage
 from silva.loops.line import report
 from silva.loops.line.verdict import Verdict
 from silva.loops.safety.config import SafetyConfig
+from silva.loops.safety.shown import shown
 from silva.tree import Json
 
 
 def run(loop: Loop[SafetyConfig], stage: Stage) -> Json:
-    """Write the page.
+    """Write the page, and what it shows as data.
 
     Raises:
-        UsageError: it cannot be written.
+        UsageError, StoreError: one cannot be written.
     """
+    write_shown(loop.folder, shown(loop))
     return {"file": str(write(loop).relative_to(loop.folder))}
 
 
