@@ -9,6 +9,7 @@ further call repeats the failure, and the pool discards the instance.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
@@ -16,7 +17,7 @@ from silva.envs.errors import EnvError
 from silva.envs.inline import InlineHost
 from silva.envs.notice import tell
 from silva.envs.process import HostProcess
-from silva.envs.protocol import Capabilities, Evaluation, Observation, Planted
+from silva.envs.protocol import Achieved, Capabilities, Evaluation, Goal, Observation, Planted
 from silva.envs.wire import Captured, Reply
 from silva.errors import UsageError
 from silva.tree import Message, Task
@@ -55,6 +56,13 @@ class EnvironmentHandle:
     def capabilities(self) -> Capabilities:
         """What the environment declares."""
         return self._host.capabilities
+
+    @property
+    def offers(self) -> frozenset[str]:
+        """Which ports for making tasks it has: `synthesis`, `hindsight`, `actions` (`silva.envs.protocol`)."""
+        hello = self._host.hello
+        names = ("synthesis", "hindsight", "actions")
+        return frozenset(name for name in names if hello is not None and getattr(hello, name))
 
     @property
     def host(self) -> AnyHost:
@@ -133,6 +141,40 @@ class EnvironmentHandle:
         assert reply.planted is not None
         return reply.planted
 
+    async def goals(self, task: Task) -> list[Goal]:
+        """The goals that the task's place allows (`silva.envs.protocol.Synthesis`); reset afterwards.
+
+        Raises:
+            UsageError: the environment offers none, or does not know the place.
+        """
+        return (await self._place("goals", task)).goals or []
+
+    async def achieved(self, task: Task, actions: Sequence[Message]) -> list[Achieved]:
+        """What the actions bring about in the task's place (`silva.envs.protocol.Hindsight`); reset afterwards.
+
+        Raises:
+            UsageError: the environment cannot say, or there are too many actions.
+        """
+        return (await self._place("achieved", task, actions=list(actions))).achieved or []
+
+    async def task(self, task: Task, goal: Goal) -> Task:
+        """The goal as a task in the task's place (`silva.envs.protocol.Hindsight`); reset afterwards.
+
+        Raises:
+            UsageError: the environment makes none, or the place has no such goal.
+        """
+        made = (await self._place("task", task, goal=goal)).tasks
+        assert made
+        return made[0]
+
+    async def actions(self) -> list[Message]:
+        """The actions that are valid now.
+
+        Raises:
+            UsageError: the environment does not list them.
+        """
+        return (await self._call("actions")).actions or []
+
     async def snapshot(self) -> Captured:
         """The present state, to be taken up by this or another instance; the instance goes on as if not asked.
 
@@ -156,6 +198,10 @@ class EnvironmentHandle:
         names = list(self._host.launch.packages)
         reply = await self._call("restore", captured=captured, arguments={"packages": names})
         self._notice = reply.notice
+
+    async def _place(self, op: str, task: Task, **fields: Any) -> Reply:
+        self._evaluation, self._notice = None, ""
+        return await self._call(op, task=task, **fields)
 
     async def _call(self, op: str, **fields: Any) -> Reply:
         if self._failed is not None:

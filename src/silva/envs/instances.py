@@ -1,7 +1,7 @@
 """The instances of one environment class, and how a request becomes a reply.
 
     Request ─▶ Instances.handle ─▶ reset | step | evaluate | expert | null | create | close | tasks ─▶ Reply
-                                   snapshot | restore | plant
+                                   snapshot | restore | plant | goals | achieved | task | actions
 
 Used inside a host process and, unchanged, for `mode="inline"`. Every way an environment can misbehave short of killing
 its process ends here as a `Fault`. A class with `threaded = True` gets a thread (and event loop) per instance, so a
@@ -22,15 +22,18 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from silva.envs import state
+from silva.envs import state, synthesis
 from silva.envs.errors import EnvError
 from silva.envs.protocol import (
     Environment,
     Evaluation,
     HasSnapshot,
+    Hindsight,
     HoldsPlants,
+    ListsActions,
     Observation,
     Planted,
+    Synthesis,
     TellsFidelity,
 )
 from silva.envs.random_state import RandomStates
@@ -84,7 +87,14 @@ class Instances:
         capabilities = getattr(self._kind, "capabilities", None)
         if capabilities is None:
             raise TypeError(f"{self._kind.__name__} declares no capabilities")
-        return Hello(capabilities, hasattr(self._kind, "expert"), hasattr(self._kind, "null"))
+        return Hello(
+            capabilities,
+            hasattr(self._kind, "expert"),
+            hasattr(self._kind, "null"),
+            synthesis=issubclass(self._kind, Synthesis),
+            hindsight=issubclass(self._kind, Hindsight),
+            actions=issubclass(self._kind, ListsActions),
+        )
 
     async def handle(self, request: Request) -> Reply:
         """Do what is asked and say how it went; never raises but for cancellation."""
@@ -213,6 +223,27 @@ class Instances:
             return Reply(request.id, planted=Planted(why=f"{type(environment).__name__} lets nothing be put into it"))
         planted = await self._run(request.instance, environment.plant(asked["surface"], asked["words"]))
         return _checked(request, planted, Planted) or Reply(request.id, planted=planted)
+
+    async def _goals(self, request: Request) -> Reply:
+        environment = synthesis.offering(self._live[request.instance], Synthesis)
+        found = await self._run(request.instance, environment.goals(synthesis.place(request)))
+        return Reply(request.id, goals=synthesis.checked_goals(found))
+
+    async def _achieved(self, request: Request) -> Reply:
+        environment = synthesis.offering(self._live[request.instance], Hindsight)
+        work = environment.achieved(synthesis.place(request), synthesis.taken(request))
+        found = await self._run(request.instance, work)
+        return Reply(request.id, achieved=synthesis.checked_achieved(found, len(request.actions or ())))
+
+    async def _task(self, request: Request) -> Reply:
+        environment = synthesis.offering(self._live[request.instance], Hindsight)
+        work = environment.task(synthesis.place(request), synthesis.wanted(request))
+        return Reply(request.id, tasks=[synthesis.checked_task(await self._run(request.instance, work))])
+
+    async def _actions(self, request: Request) -> Reply:
+        environment = synthesis.offering(self._live[request.instance], ListsActions)
+        found = await self._run(request.instance, environment.actions())
+        return Reply(request.id, actions=synthesis.checked_actions(found))
 
     async def _close(self, request: Request) -> Reply:
         environment = self._live.pop(request.instance, None)

@@ -12,7 +12,7 @@ crosses the boundary is a record of this module or of `silva.tree`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import msgspec
@@ -172,6 +172,62 @@ class HoldsPlants(Protocol):
     async def plant(self, surface: str, words: str) -> Planted:
         """Put the words where the surface (`silva redteam list`) says; one that does not exist here is told in
         `Planted.why`, not raised."""
+        ...
+
+
+class Goal(Record, frozen=True, kw_only=True):
+    """Something that can be brought about in a place. `words`: as an agent is told it; `data`: plain JSON by which the
+    environment's checker knows it; `pattern`: its kind ("put next to"), for counting."""
+
+    words: str
+    data: Json
+    pattern: str = ""
+
+
+class Achieved(Record, frozen=True, kw_only=True):
+    """A goal that a sequence of actions brought about. `turn`: after how many of them it first held (from 1); `kept`:
+    which of those (from 0, in order) are left when every way back to a state that was there before is cut out."""
+
+    goal: Goal
+    turn: int
+    kept: tuple[int, ...] = ()
+
+
+@runtime_checkable
+class Hindsight(Protocol):
+    """An environment that can say what was brought about, and make it a task. A place is what a task's `data` says
+    besides its goal: the same rooms, files or services. What the instance was playing is lost: reset it afterwards."""
+
+    async def achieved(self, task: Task, actions: Sequence[Message]) -> Sequence[Achieved]:
+        """Take the actions in the task's place from its beginning, and say which goals they brought about, each once,
+        in the order of their turns. That the task's own goal is fulfilled or lost meanwhile ends nothing."""
+        ...
+
+    async def task(self, task: Task, goal: Goal) -> Task:
+        """The goal as a task in that place: `reset` plays it and `evaluate` checks it like any other.
+
+        Raises:
+            UsageError: the place has no such goal.
+        """
+        ...
+
+
+@runtime_checkable
+class Synthesis(Hindsight, Protocol):
+    """An environment that can also say what could be brought about in a place, before anybody acts there."""
+
+    async def goals(self, task: Task) -> Sequence[Goal]:
+        """The goals that the task's place allows, in a fixed order. That one is listed promises nothing: whether it can
+        be reached is found out by acting (`silva.loops.roles.validation`)."""
+        ...
+
+
+@runtime_checkable
+class ListsActions(Protocol):
+    """An environment that knows which actions are valid now."""
+
+    async def actions(self) -> Sequence[Message]:
+        """Assistant messages that `step` would take in the present state, in a fixed order; not those that give up."""
         ...
 
 

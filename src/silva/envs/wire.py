@@ -14,7 +14,7 @@ from typing import cast
 
 import msgspec
 
-from silva.envs.protocol import Capabilities, Evaluation, Observation, Planted
+from silva.envs.protocol import Achieved, Capabilities, Evaluation, Goal, Observation, Planted
 from silva.tree import Json, Message, Task
 
 FRAME_LIMIT = 64 << 20
@@ -31,11 +31,15 @@ _STALE = 0.005  # seconds that frames may gather
 
 
 class Hello(msgspec.Struct, array_like=True):
-    """What a host says once its environment class is imported."""
+    """What a host says once its environment class is imported. `synthesis`: whether it can say what could be brought
+    about in a place, `hindsight`: what was, `actions`: which actions are valid."""
 
     capabilities: Capabilities
     expert: bool
     null: bool
+    synthesis: bool = False
+    hindsight: bool = False
+    actions: bool = False
 
 
 class Captured(msgspec.Struct, array_like=True):
@@ -70,6 +74,8 @@ class Request(msgspec.Struct, array_like=True):
     action: Message | None = None
     arguments: Json | None = None
     captured: Captured | None = None
+    actions: list[Message] | None = None
+    goal: Goal | None = None
 
 
 class Reply(msgspec.Struct, array_like=True):
@@ -88,6 +94,9 @@ class Reply(msgspec.Struct, array_like=True):
     captured: Captured | None = None
     notice: str = ""
     planted: Planted | None = None
+    goals: list[Goal] | None = None
+    achieved: list[Achieved] | None = None
+    actions: list[Message] | None = None
 
 
 encode = msgspec.msgpack.Encoder().encode

@@ -3,6 +3,8 @@
 Slow: each needs `silva envs install NAME` (skipped where that has not been done).
 """
 
+from random import Random
+
 import pytest
 
 from silva.envs import HostPool, Registry
@@ -134,3 +136,28 @@ async def test_the_expert_of_text_games_takes_from_what_another_thing_is_called_
         *turns, evaluation = await walk(env, task, 0)
         assert evaluation.success and evaluation.score == 1.0
         assert not any("Which do you mean" in message.text for turn in turns for message in turn.messages)
+
+
+@pytest.mark.parametrize(("name", "tags"), [("babyai", ("PutNextS5N2-v0", "UnlockLocal-v0"))])
+async def test_what_random_actions_brought_about_is_a_task_that_they_solve(pool_of, name, tags):
+    """Also with the loops cut out, and in another process than the one that looked back."""
+    async with pool_of(name) as pool, pool_of(name) as other, pool.lease() as env, other.lease() as fresh:
+        listed = await pool.tasks("train", limit=400)
+        for tag in tags:
+            task = next(each for each in listed if tag in each.tags)
+            known = {goal.words for goal in await env.goals(task)}
+            chance = Random(1)
+            await env.reset(task)
+            walked = []
+            for _ in range(200):
+                walked.append(chance.choice(await env.actions()))
+                if (await env.step(walked[-1])).done:
+                    break
+            found = await env.achieved(task, walked)
+            assert found and known >= {each.goal.words for each in found}
+            for each in found:
+                made = await env.task(task, each.goal)
+                assert made.id.startswith(f"{task.id}/") and (await fresh.reset(made)).messages
+                for number in each.kept:
+                    await fresh.step(walked[number])
+                assert (await fresh.evaluate()).success, each.goal.words

@@ -3,12 +3,13 @@
     act(action) ─▶ minigrid's step ─▶ what lies in view, relative to the agent ─▶ tool result
 
 The mission is fulfilled when minigrid gives a reward. The expert is minigrid's own bot, which sees what the agent has
-seen. A message without a call gives up.
+seen. A message without a call gives up. What else a grid allows is in `silva.envs.gyms.babyai_goals`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 import gymnasium
@@ -16,8 +17,9 @@ import minigrid  # noqa: F401 - registers the levels
 from minigrid.core.constants import IDX_TO_COLOR, IDX_TO_OBJECT
 from minigrid.utils.baby_ai_bot import BabyAIBot
 
+from silva.envs.gyms import babyai_goals
 from silva.envs.gyms.babyai_levels import LEVELS
-from silva.envs.protocol import Capabilities, Evaluation, Observation
+from silva.envs.protocol import Achieved, Capabilities, Evaluation, Goal, Observation
 from silva.errors import UsageError
 from silva.tree import Message, Task, Tool, assistant, call, system, tool_result, user
 
@@ -68,11 +70,9 @@ class BabyAI:
 
     async def reset(self, task: Task, seed: int) -> Observation:
         """The rules, the mission and the first view."""
-        level = task.data["level"]
-        if level not in self._levels:
-            self._levels[level] = gymnasium.make(f"BabyAI-{level}", disable_env_checker=True)
-        self._env = self._levels[level]
-        view, _ = self._env.reset(seed=task.data["seed"])
+        view = self._enter(task)
+        if "goal" in task.data:
+            view["mission"] = babyai_goals.give(self._env.unwrapped, task.data["goal"])
         self._reward, self._ended = 0.0, False
         self._bot: Any = None
         self._since: list[int] = []
@@ -123,6 +123,34 @@ class BabyAI:
         """Give up."""
         return assistant("I give up.")
 
+    async def goals(self, task: Task) -> Sequence[Goal]:
+        """The missions that the grid allows."""
+        self._enter(task)
+        return babyai_goals.goals(self._env.unwrapped)
+
+    async def achieved(self, task: Task, actions: Sequence[Message]) -> Sequence[Achieved]:
+        """The missions that the actions fulfil."""
+        self._enter(task)
+        return babyai_goals.looked_back(self._env.unwrapped, map(_numbers, actions))
+
+    async def task(self, task: Task, goal: Goal) -> Task:
+        """The grid with that mission."""
+        self._enter(task)
+        known = babyai_goals.goal(self._env.unwrapped, goal.data)
+        level, seed = task.data["level"], task.data["seed"]
+        return Task(
+            id=f"babyai/{level}/{seed}/{re.sub(r'[^a-z0-9]+', '-', known.words)}",
+            env="babyai",
+            instruction=f"BabyAI {level}, grid {seed}: {known.words}",
+            split="synthesised",
+            data={"level": level, "seed": seed, "goal": known.data},
+            tags=(level, known.pattern),
+        )
+
+    async def actions(self) -> Sequence[Message]:
+        """The actions that do something now."""
+        return [assistant("", call("act", {"action": name})) for name in babyai_goals.valid(self._env.unwrapped)]
+
     def __getstate__(self) -> dict[str, Any]:
         """What a snapshot keeps: of the levels the one being played alone."""
         kept = dict(vars(self))
@@ -133,6 +161,15 @@ class BabyAI:
         """Close the levels."""
         for level in self._levels.values():
             level.close()
+
+    def _enter(self, task: Task) -> Any:
+        """Begin the task's level with its own mission; returns the view."""
+        level = task.data["level"]
+        if level not in self._levels:
+            self._levels[level] = gymnasium.make(f"BabyAI-{level}", disable_env_checker=True)
+        self._env = self._levels[level]
+        view, _ = self._env.reset(seed=task.data["seed"])
+        return view
 
     def _told(self, view: dict[str, Any]) -> str:
         lines: list[str] = []
@@ -154,6 +191,17 @@ class BabyAI:
         held = self._env.unwrapped.carrying
         hand = f" You carry a {held.color} {held.type}." if held is not None else ""
         return f"You see: {'; '.join(lines) or 'nothing'}.{hand}"
+
+
+def _numbers(action: Message) -> list[int]:
+    """The minigrid actions of a message; what is none is left out, as `step` answers it in words."""
+    found: list[int] = []
+    for made in action.tool_calls:
+        try:
+            found.append(ACTIONS.index(made.parsed()["action"]))
+        except (ValueError, KeyError, TypeError):
+            continue
+    return found
 
 
 def _steps(count: int) -> str:
