@@ -1,5 +1,5 @@
-"""`silva curate mask|agreement|rules|rows|checkers|calibrate`: which turns are worth learning, who says so, how far
-they agree, the rows they make; and who looks at data, how often each is wrong."""
+"""`silva curate mask|agreement|rules|rows|checkers|calibrate|curation`: which turns are worth learning, who says so,
+how far they agree, the rows they make; who looks at data, how often each is wrong; and source that makes data."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from silva.cli.curate_checkers import calibrate as calibrate_command
 from silva.cli.curate_checkers import checkers as checkers_command
 from silva.cli.curate_corpora import corpora as corpora_command
 from silva.cli.curate_corpora import heads as heads_command
+from silva.cli.curate_curation import app as curation_app
 from silva.cli.curate_rows import rows as rows_command
 from silva.cli.curate_signals import signals as signals_command
 from silva.errors import Exit, UsageError
@@ -120,3 +121,4 @@ app.command("checkers")(checkers_command)
 app.command("calibrate")(calibrate_command)
 app.command("corpora")(corpora_command)
 app.command("heads")(heads_command)
+app.add_typer(curation_app, name="curation")
