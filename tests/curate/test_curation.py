@@ -3,6 +3,7 @@ was found of it."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from silva.curate.curation.corpus import Corpus, read_corpus
 from silva.curate.curation.curated import CurationError, checked
 from silva.curate.curation.memory import write_bank
 from silva.curate.curation.profile import cost, objective, profile
-from silva.curate.curation.running import Bounds, run_curation
+from silva.curate.curation.running import Bounds, curate, run_curation
 from silva.curate.curation.source import Curation, curation, named, operator_calls
 from silva.curate.curation.versions import Curations, Judgement
 from silva.errors import StoreError, UsageError
@@ -110,7 +111,7 @@ def test_a_curation_gives_data_its_profile_and_a_bank(corpus: Corpus, tmp_path: 
 
 
 BAD = {
-    "loops": ("while True: pass", "took more than 1 s"),
+    "loops": ("while True: pass", "took more than 6 s"),
     "network": ("import socket; socket.create_connection(('1.1.1.1', 53), 1)", "failed (OSError"),
     "memory": ("x = bytearray(1 << 30)", "memory"),
     "chance": ("import random; random.shuffle(raw)\n    raw = raw[:2]", "not deterministic"),
@@ -123,14 +124,15 @@ BAD = {
 
 
 @sandboxed
-@pytest.mark.parametrize("name", sorted(BAD))
-def test_a_bad_curation_is_one_clear_line(name: str, corpus: Corpus) -> None:
-    body, said = BAD[name]
-    code = Curation(source=f"from operators import *\n\ndef curate(raw):\n    {body}\n    return output(imitate(raw))\n")
-    with pytest.raises(CurationError) as error:
-        run_curation(code, corpus, bounds=Bounds(seconds=1.0 if name == "loops" else 30.0, memory=256 << 20))
-    assert said in str(error.value)
-    assert "\n" not in str(error.value)
+@pytest.mark.slow
+def test_bad_curations_are_one_clear_line_each(corpus: Corpus) -> None:
+    head, tail = "from operators import *\n\ndef curate(raw):\n    ", "\n    return output(imitate(raw))\n"
+    codes = [Curation(source=head + body + tail) for body, _ in BAD.values()]
+    made = asyncio.run(curate(codes, corpus, bounds=Bounds(seconds=6.0, memory=256 << 20)))
+    for name, found in zip(BAD, made, strict=True):
+        assert isinstance(found, CurationError), name
+        assert BAD[name][1] in str(found), name
+        assert "\n" not in str(found)
 
 
 def test_rows_that_name_what_was_not_given_are_refused(corpus: Corpus) -> None:
@@ -182,15 +184,12 @@ def test_versions_keep_source_parent_and_what_was_found(tmp_path: Path) -> None:
 def test_commands_run_list_show_and_compare(table: Path, tmp_path: Path) -> None:
     lake = ["--lake", str(tmp_path / "lake")]
     runner = CliRunner()
-    dry = runner.invoke(app, ["curation", "run", "raw", str(table), *lake, "--dry-run"])
-    assert dry.exit_code == 0, dry.output
-    assert "nothing was kept" in dry.output
     ran = runner.invoke(app, ["curation", "run", "raw", str(table), *lake, "-o", str(tmp_path / "out"), "--json"])
     assert json.loads(ran.stdout)["profile"]["sft"] == 5
     assert len((tmp_path / "out" / "sft.jsonl").read_text().splitlines()) == 5
     edited = tmp_path / "mine.py"
     edited.write_text(named("successes").source)
-    assert runner.invoke(app, ["curation", "run", str(edited), str(table), *lake]).exit_code == 0
+    Curations(str(tmp_path / "lake")).write(named(str(edited)), author="person")
     assert len(runner.invoke(app, ["curation", "list", *lake]).stdout.splitlines()) == 2
     mine, first = named(str(edited)).digest, named("raw").digest
     assert "def curate" in runner.invoke(app, ["curation", "show", mine[:8], *lake]).stdout

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from silva.curate.curation.corpus import Corpus
 from silva.curate.curation.curated import Curated, CurationError, checked
 from silva.curate.curation.source import Curation, driver, operators
-from silva.errors import UsageError
 from silva.sandbox import open_backend
 from silva.sandbox.limits import MIB, Limits
 from silva.sandbox.protocol import WORKSPACE, Backend, Spec
@@ -39,37 +38,48 @@ BOUNDS = Bounds()
 
 
 async def curate(
-    curation: Curation,
+    curations: Sequence[Curation],
     corpus: Corpus,
     *,
     held_out: Collection[str] = (),
     bounds: Bounds = BOUNDS,
     backend: str = "namespaces",
-) -> Curated:
-    """Run a curation on a corpus.
+) -> list[Curated | CurationError]:
+    """Run curations on a corpus, one after the other; what each gave, or why it cannot be used.
 
     Args:
-        curation: its source.
-        corpus: what it is given.
+        curations: their sources.
+        corpus: what they are given.
         held_out: ids and words of tasks that nothing may be made of.
-        bounds: what each of the two runs may use.
+        bounds: what each of the two runs of one may use.
         backend: of the sandbox; no other is taken in its place.
 
     Raises:
-        CurationError: it failed, took too long or too much, is not deterministic, or gave what cannot be used.
         MissingError: the sandbox cannot be had here.
+        UsageError: bounds that make no sense.
     """
-    name = f"curation {curation.digest[:12]}"
+    made: list[Curated | CurationError] = []
     with tempfile.TemporaryDirectory(prefix="silva-curation-") as folder:
         async with await open_backend(backend, state=Path(folder)) as opened:
-            answers = await asyncio.gather(*(_answer(opened, curation, corpus, bounds, seed) for seed in _SEEDS))
-    if answers[0] != answers[1]:
+            for each in curations:
+                try:
+                    made.append(await _curated(opened, each, corpus, held_out, bounds))
+                except CurationError as error:
+                    made.append(error)
+    return made
+
+
+async def _curated(
+    backend: Backend, curation: Curation, corpus: Corpus, held_out: Collection[str], bounds: Bounds
+) -> Curated:
+    name = f"curation {curation.digest[:12]}"
+    one, other = await asyncio.gather(*(_answer(backend, curation, corpus, bounds, seed) for seed in _SEEDS))
+    if one != other:
         raise CurationError(
             f"{name}: is not deterministic: two runs on the same corpus gave different data; leave out chance, the "
-            "clock "
-            "and the order of sets"
+            "clock and the order of sets"
         )
-    return checked(answers[0], corpus, held_out, name)
+    return checked(one, corpus, held_out, name)
 
 
 async def _answer(backend: Backend, curation: Curation, corpus: Corpus, bounds: Bounds, seed: str) -> bytes:
@@ -115,12 +125,13 @@ def _why(result: Result, bounds: Bounds) -> str:
 def run_curation(
     curation: Curation, corpus: Corpus, *, held_out: Collection[str] = (), bounds: Bounds = BOUNDS
 ) -> Curated:
-    """`curate`, for callers without an event loop.
+    """Run one curation; see `curate`.
 
     Raises:
-        CurationError, MissingError: as `curate`.
-        UsageError: bounds that make no sense.
+        CurationError: it failed, took too long or too much, is not deterministic, or gave what cannot be used.
+        MissingError, UsageError: as `curate`.
     """
-    if bounds.seconds <= 0:
-        raise UsageError(f"seconds {bounds.seconds:g}: a curation needs some")
-    return asyncio.run(curate(curation, corpus, held_out=held_out, bounds=bounds))
+    made = asyncio.run(curate([curation], corpus, held_out=held_out, bounds=bounds))[0]
+    if isinstance(made, CurationError):
+        raise made
+    return made
