@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,15 @@ from silva.models.serving.server import bind, url_of
 class Console:
     """A console that serves. `url` is where, `token` opens it."""
 
-    def __init__(self, lake: Path, users: Users | None = None, port: int = 0) -> None:
+    def __init__(self, lake: Path, users: Users | None = None, port: int = 0, loops: Sequence[Path] = ()) -> None:
         people, self.token = (users, "") if users is not None else one_user()
         self._listening = bind("127.0.0.1", port)
         self.port = self._listening.getsockname()[1]
         self.url = url_of(self._listening).removesuffix("/v1")
         ready = threading.Event()
         self.trail = lake.parent / "trail.jsonl"
-        self.app = console_app(str(lake), people, self.port, trail=self.trail, datasets=lake.parent / "datasets")
+        kept = {"trail": self.trail, "datasets": lake.parent / "datasets", "loops": loops}
+        self.app = console_app(str(lake), people, self.port, **kept)
         self._server = Server(self.app, self._listening, ready.set)
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._listening]}, daemon=True)
         self._thread.start()

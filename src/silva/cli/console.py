@@ -24,6 +24,10 @@ def console(
         typer.Option(help="Keep your token in this file, so that a console started again takes the same; made if new."),
     ] = None,
     datasets: Annotated[Path, typer.Option(help="Folder that data sets are saved in.")] = Path("datasets"),
+    loop: Annotated[
+        list[Path] | None,
+        typer.Option(help="Folder of a loop, or that holds some, to show beside the lake's own; repeat for several."),
+    ] = None,
     trail: Annotated[Path | None, typer.Option(help="File of who did what; under SILVA_HOME if none.")] = None,
     show: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
     make_hash: Annotated[
@@ -41,6 +45,7 @@ def console(
             f"token (give it to them, it is kept nowhere): {token}\nhash (put it into the file): {hashed(token)}"
         )
         return
+    from silva.console.loops import known
     from silva.console.serve import one_user, serve_console
     from silva.errors import UsageError
     from silva.hosts import is_loopback
@@ -60,4 +65,5 @@ def console(
         if show and token:
             typer.launch(where)
 
-    serve_console(str(lake or default_location()), bind(host, port), people, announce, trail=trail, datasets=datasets)
+    where, listening = str(lake or default_location()), bind(host, port)
+    serve_console(where, listening, people, announce, trail=trail, datasets=datasets, loops=known(loop or ()))

@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 
+from silva.console.loops import Loops
 from silva.console.orders import Orders
 from silva.console.reading import Reading
 from silva.console.routes import order_routes, questions
@@ -70,12 +71,13 @@ class ConsoleApp:
         users: who may come in.
         trail: what they did.
         cookie: the name of this console's cookie.
+        loops: the loops it shows.
     """
 
-    def __init__(self, reading: Reading, orders: Orders, users: Users, trail: Trail, cookie: str) -> None:
+    def __init__(self, reading: Reading, orders: Orders, users: Users, trail: Trail, cookie: str, loops: Loops) -> None:
         self._reading, self._orders, self._users = reading, orders, users
         self._trail, self._cookie = trail, cookie
-        self._questions = questions(reading, orders, trail)
+        self._questions = questions(reading, orders, trail, loops)
         self._order_routes = order_routes(orders)
         self._files = static_files()
         self._streams = 0

@@ -1,4 +1,4 @@
-"""Two texts as a diff whose lines carry their numbers on both sides."""
+"""Two texts as a diff whose lines carry their numbers on both sides; and a diff that was written, as such lines."""
 
 from __future__ import annotations
 
@@ -36,6 +36,20 @@ def changes(before: str, after: str, numbered: bool = True) -> list[dict[str, An
                 continue
             found += [_line("-", old[i], i + 1, None, numbered) for i in range(a, b)]
             found += [_line("+", new[i], None, i + 1, numbered) for i in range(c, d)]
+    more = len(found) - MOST_LINES
+    return found if more <= 0 else [*found[:MOST_LINES], {"kind": "…", "text": f"{more:,} lines more"}]
+
+
+def unified(text: str) -> list[dict[str, Any]]:
+    """The lines of a unified diff as `changes` gives them, without numbers; the names in its head are left out."""
+    found: list[dict[str, Any]] = []
+    for line in text.splitlines():
+        if line.startswith("@@"):
+            found.append({"kind": "@", "text": ""})
+        elif found and line[:1] in ("+", "-", " "):
+            found.append(_line(line[0], line[1:], None, None, False))
+        elif not line.startswith(("---", "+++")):
+            found.append(_line(" ", line, None, None, False))
     more = len(found) - MOST_LINES
     return found if more <= 0 else [*found[:MOST_LINES], {"kind": "…", "text": f"{more:,} lines more"}]
 

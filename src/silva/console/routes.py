@@ -15,6 +15,7 @@ import msgspec
 from silva.console.attempt import CUT, RUNNING
 from silva.console.data_engine import job, overview
 from silva.console.inbox import inbox
+from silva.console.loops import Loops
 from silva.console.orders import Label, Orders, Promote, Save, Say
 from silva.console.reading import PAGE, Reading
 from silva.console.redteaming import plan, plans
@@ -44,7 +45,7 @@ class Order(msgspec.Struct, frozen=True):
     do: Callable[[User, bytes], Any]
 
 
-def questions(reading: Reading, orders: Orders, trail: Trail) -> dict[str, Question]:
+def questions(reading: Reading, orders: Orders, trail: Trail, loops: Loops) -> dict[str, Question]:
     """Every question by its path."""
 
     def place(query: Query) -> dict[str, str]:
@@ -123,6 +124,8 @@ def questions(reading: Reading, orders: Orders, trail: Trail) -> dict[str, Quest
                 job(reading.lake.location, query["job"]) if query.get("job") else overview(reading.lake.location)
             ),
         ),
+        "loops": Question("viewer", lambda query: {"loops": loops.every()}),
+        "loop": Question("viewer", lambda query: loops.one(_needed(query, "id"), query.get("seen", ""))),
         "curve": Question("viewer", lambda query: {"points": reading.curve(_needed(query, "run"))}),
         "trail": Question("admin", lambda query: {"deeds": trail.read()}),
     }

@@ -8,12 +8,13 @@ import os
 import re
 import secrets
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import uvicorn
 
 from silva.console.app import ConsoleApp
+from silva.console.loops import Loops
 from silva.console.orders import Orders
 from silva.console.reading import Reading
 from silva.console.trail import Trail
@@ -24,7 +25,15 @@ from silva.models.serving.admin import write_secret
 from silva.models.serving.server import run_server, server_config, url_of
 
 
-def console_app(location: str, users: Users, port: int, *, trail: Path | None = None, datasets: Path) -> ConsoleApp:
+def console_app(
+    location: str,
+    users: Users,
+    port: int,
+    *,
+    trail: Path | None = None,
+    datasets: Path,
+    loops: Sequence[Path] = (),
+) -> ConsoleApp:
     """The application for a lake.
 
     Args:
@@ -33,13 +42,15 @@ def console_app(location: str, users: Users, port: int, *, trail: Path | None = 
         port: where it will listen; consoles beside each other on one machine have cookies of their own.
         trail: the file of who did what; under `SILVA_HOME` if None.
         datasets: the folder of data sets that are saved.
+        loops: folders of loops, or that hold some; that around the lake is looked at without being named.
 
     Raises:
         StoreError: it is no lake.
     """
     reading = Reading(location)
     kept = Trail(trail if trail is not None else trail_of(location))
-    return ConsoleApp(reading, Orders(reading, kept, datasets), users, kept, f"silva_console_{port}")
+    orders = Orders(reading, kept, datasets)
+    return ConsoleApp(reading, orders, users, kept, f"silva_console_{port}", Loops(reading, loops))
 
 
 def trail_of(location: str) -> Path:
@@ -87,6 +98,7 @@ def serve_console(
     *,
     trail: Path | None = None,
     datasets: Path,
+    loops: Sequence[Path] = (),
 ) -> None:
     """Serve until SIGINT or SIGTERM.
 
@@ -97,12 +109,13 @@ def serve_console(
         announce: told the address once it answers.
         trail: as `console_app`.
         datasets: as `console_app`.
+        loops: as `console_app`.
 
     Raises:
         StoreError: the lake cannot be read.
     """
     address = url_of(listening).removesuffix("/v1")
-    app = console_app(location, users, listening.getsockname()[1], trail=trail, datasets=datasets)
+    app = console_app(location, users, listening.getsockname()[1], trail=trail, datasets=datasets, loops=loops)
     server = Server(app, listening, lambda: announce(address))
     try:
         run_server(server, listening)

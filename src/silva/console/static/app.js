@@ -12,9 +12,10 @@ import { trail } from "./page_trail.js";
 import { timeline } from "./page_timeline.js";
 import { redteam } from "./page_redteam.js";
 import { elf } from "./page_elf.js";
+import { loops } from "./page_loops.js";
 
-const PAGES = { inbox, runs, run, walk: run, lake, compare, training, trained, trail, timeline, redteam, elf };
-const LINKS = [["inbox", "Inbox"], ["runs", "Runs"], ["run", "Run"], ["lake", "Lake"], ["compare", "Compare"], ["redteam", "Red team"], ["elf", "Data engine"], ["trained", "What is trained"], ["training", "Training"]];
+const PAGES = { inbox, runs, run, walk: run, lake, compare, training, trained, trail, timeline, redteam, elf, loops };
+const LINKS = [["inbox", "Inbox"], ["runs", "Runs"], ["run", "Run"], ["lake", "Lake"], ["compare", "Compare"], ["redteam", "Red team"], ["elf", "Data engine"], ["loops", "Loops"], ["trained", "What is trained"], ["training", "Training"]];
 const main = document.getElementById("page");
 const app = { me: null, page: null, go, live, last: "" };
 

@@ -62,3 +62,30 @@ export function plane(points, toneOf, words) {
       span(point.completion, ({ low, high }) => `M${x(low)},${y(point.safety.value)}H${x(high)}`), span(point.safety, ({ low, high }) => `M${x(point.completion.value)},${y(low)}V${y(high)}`),
       s("circle", { cx: x(point.completion.value), cy: y(point.safety.value), r: 11 }), s("text", { class: "in", x: x(point.completion.value), y: y(point.safety.value) + 4, "text-anchor": "middle" }, point.number))));
 }
+
+// Several series over one axis of numbers or names; NAME low and NAME high are the interval of NAME.
+export const TONES = 6;
+export const drawnSeries = (curve) => Object.keys(curve.series).filter((name) => !(/ (low|high)$/.test(name) && name.replace(/ (low|high)$/, "") in curve.series));
+export function series(curve) {
+  const names = drawnSeries(curve), named = curve.x.some((each) => typeof each === "string");
+  const at = curve.x.map((each, i) => named ? i : each ?? i);
+  const all = Object.values(curve.series).flat().filter(Number.isFinite);
+  const [x0, x1] = [Math.min(...at), Math.max(...at)], [low, high] = all.length ? [Math.min(...all), Math.max(...all)] : [0, 1];
+  const x = (v) => LEFT + (named ? (v + 0.5) / at.length : x1 > x0 ? (v - x0) / (x1 - x0) : 0.5) * (WIDTH - LEFT - RIGHT);
+  const y = (v) => HEIGHT - BOTTOM - 6 - (high > low ? (v - low) / (high - low) : 0.5) * (HEIGHT - TOP - BOTTOM - 18);
+  const plot = frame(`${curve.title}: ${names.join(", ")}; the figures are in the table below`, x, y, named ? [] : x1 > x0 ? [x0, (x0 + x1) / 2, x1] : [x0], high > low ? [low, (low + high) / 2, high] : [low], "", "");
+  if (named) {
+    const every = Math.ceil(at.length / 6);
+    for (const i of at) if (i % every === 0) plot.append(s("text", { x: x(i), y: HEIGHT - BOTTOM + 14, "text-anchor": "middle" }, String(curve.x[i]).slice(0, 14)));
+  }
+  names.forEach((name, tone) => {
+    const values = curve.series[name], known = at.map((_, i) => i).filter((i) => Number.isFinite(values[i]));
+    const [below, above] = ["low", "high"].map((side) => curve.series[`${name} ${side}`]);
+    const group = s("g", { class: `tone${tone % TONES}` });
+    if (below && above) for (const i of known) if (Number.isFinite(below[i]) && Number.isFinite(above[i])) group.append(s("path", { class: "reach", d: `M${x(at[i])},${y(below[i])}V${y(above[i])}` }));
+    group.append(s("path", { class: "of", d: known.map((i, n) => `${n ? "L" : "M"}${x(at[i]).toFixed(1)},${y(values[i]).toFixed(1)}`).join("") }));
+    if (known.length <= 40) for (const i of known) group.append(s("circle", { cx: x(at[i]), cy: y(values[i]), r: 3 }, s("title", {}, `${name} at ${curve.x[i]}: ${values[i]}`)));
+    plot.append(group);
+  });
+  return plot;
+}

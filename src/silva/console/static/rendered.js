@@ -63,4 +63,4 @@ export const diff = (lines, numbered) => h("div", { class: "diff", role: "table"
   ? h("div", { class: "at", role: "row" }, h("span", { role: "cell" }, line.kind === "@" ? "⋯" : line.text))
   : h("div", { class: { "+": "plus", "-": "minus" }[line.kind] ?? "same", role: "row" },
     numbered ? [h("span", { class: "no", role: "cell" }, line.old ?? ""), h("span", { class: "no", role: "cell" }, line.new ?? "")] : "",
-    h("span", { class: "sign", role: "cell" }, line.kind), h("span", { class: "text", role: "cell" }, line.text || " "))));
+    h("span", { class: "sign", role: "cell" }, line.kind), h("span", { class: "text", role: "cell" }, line.text ? visible(line.text) : " "))));
