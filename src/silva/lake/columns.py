@@ -199,6 +199,7 @@ TASKS = Table(
         text("split", "train, test, …"),
         packed("data", "what the environment needs, as JSON"),
         strings("tags", "labels"),
+        packed("born", "how it came about, where a role made it: from which walk, how validated, as JSON"),
     ),
 )
 

@@ -23,6 +23,9 @@ class Task(Record, frozen=True, kw_only=True, tag_field="kind", tag="task"):
 
     `run_id` is the run that owns it, once it is kept: another run's task of the same id may ask something else. It is
     empty while a task is nobody's yet, and in what older versions kept.
+
+    `born`, of a task that was made of a walk or drawn by a role, says how it came about, was validated and admitted
+    (`silva.loops.roles.born`); its environment is not told, and it is no part of what the task is.
     """
 
     id: str
@@ -32,6 +35,7 @@ class Task(Record, frozen=True, kw_only=True, tag_field="kind", tag="task"):
     data: Json = msgspec.field(default_factory=dict[str, Any])
     tags: tuple[str, ...] = ()
     run_id: str = ""
+    born: Json | None = None
 
     def owned_by(self, run_id: str) -> Task:
         """The task as that run's own."""
@@ -40,16 +44,20 @@ class Task(Record, frozen=True, kw_only=True, tag_field="kind", tag="task"):
     @property
     def content(self) -> str:
         """What the task is, as a digest: the same for the same task in every run."""
-        return digest("task", msgspec.msgpack.encode(self.owned_by(""), order="sorted"))
+        return digest("task", msgspec.msgpack.encode(self._bare, order="sorted"))
+
+    @property
+    def _bare(self) -> Task:
+        return self if not self.run_id and self.born is None else msgspec.structs.replace(self, run_id="", born=None)
 
     @property
     def given(self) -> Task:
         """The task as its environment knows it."""
         known = next((tag.removeprefix(GIVEN) for tag in self.tags if tag.startswith(GIVEN)), "")
         if not known:
-            return self.owned_by("")
+            return self._bare
         tags = tuple(tag for tag in self.tags if not tag.startswith(GIVEN))
-        return msgspec.structs.replace(self, id=known, tags=tags, run_id="")
+        return msgspec.structs.replace(self, id=known, tags=tags, run_id="", born=None)
 
     def renamed(self, id: str) -> Task:
         """The same task under another id."""

@@ -89,6 +89,10 @@ class BranchEpisode(Episode):
         path = self._path
         if path.turns >= live.limit:
             raise Stopped
+        own = self._shoot.turns
+        if own is not None and path.turns - self._restorer.point.turns >= own:
+            self._cut = True
+            raise Stopped
         if path.remembered is None and self._turns_left.spent:
             self._cut = True
             raise Stopped

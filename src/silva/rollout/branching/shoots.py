@@ -21,7 +21,8 @@ KEY = "branch"
 class Shoot(Record, frozen=True, kw_only=True):
     """One new path. It begins after `node_id` (so its walk ends with that node), is number `index` in the tree's
     group, and takes `action` first, where given, after a person's `message`, where given. `instead_of` is the action
-    it takes the place of; `reasons` say why an explorer chose the place."""
+    it takes the place of; `reasons` say why an explorer chose the place; `turns`: new turns it may take (None: as many
+    as an episode may)."""
 
     tree_id: str
     node_id: str
@@ -30,6 +31,7 @@ class Shoot(Record, frozen=True, kw_only=True):
     message: str = ""
     instead_of: str = ""
     reasons: tuple[str, ...] = ()
+    turns: int | None = None
 
 
 class Growth(Record, frozen=True, kw_only=True):

@@ -1,0 +1,92 @@
+"""The stage `explore`: an explorer's turns are held to what the environment lists as valid, and say who acted.
+
+    the policy's action ─▶ valid? ──no──▶ one of the valid actions, drawn from the episode's seed
+                             │ yes, but for a `share` of turns
+                             ▼
+                      as it is         (either way: attributes["acted"])
+
+An environment that lists no valid actions lets every action of the policy stand; where nothing but drawing was asked
+for (`share` 1), that is a failure, since no exploration would take place.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import msgspec
+
+from silva.rollout.acted import ATTRIBUTE, Acted, acted
+from silva.rollout.agent import Turn
+from silva.rollout.ending import Ended
+from silva.rollout.live import Live, Refusal
+from silva.rollout.stages import Stage
+from silva.tree import Author, Boundary, Failure, Message
+
+NAME = "explore"
+"""What the stage is called in configurations."""
+
+
+class Trying(Stage):
+    """Turns of an explorer.
+
+    Args:
+        by: the explorer's registered name.
+        share: of turns at which a valid action is drawn, whatever the policy says.
+        valid: whether an action that is not among the valid ones is replaced by one of them.
+        model: whom it asks besides the policy.
+        prompt: the digest of its words.
+    """
+
+    name = NAME
+    author = Author.POLICY
+
+    def __init__(
+        self, by: str = "policy", share: float = 0.0, valid: bool = True, model: str = "", prompt: str = ""
+    ) -> None:
+        self._by, self._share, self._valid = by, share, valid
+        self._model, self._prompt = model, prompt
+        self._listed: bool | None = None
+
+    async def on_action(self, live: Live, turn: Turn) -> Turn | Refusal:
+        """The policy's action, or a valid one in its place."""
+        chance = Random(f"{live.id}/{live.path.turns}")
+        drawn = chance.random() < self._share
+        listed = await self._actions(live) if drawn or self._valid else ()
+        if listed and (drawn or (self._valid and not _among(turn.message, listed))):
+            turn = msgspec.structs.replace(turn, message=chance.choice(listed), tokens=None, finish_reason="stop")
+        deed = Acted.of("explorer", self._by, turn.usage, model=self._model, prompt=self._prompt)
+        before = turn.attributes.get(ATTRIBUTE, [])
+        attributes = {**turn.attributes, ATTRIBUTE: [*before, *acted(deed)[ATTRIBUTE]]}
+        return msgspec.structs.replace(turn, attributes=attributes)
+
+    async def _actions(self, live: Live) -> tuple[Message, ...]:
+        if self._listed is None:
+            self._listed = "actions" in getattr(live.env, "offers", frozenset[str]())
+        if self._listed:
+            return tuple(await live.env.actions())
+        if self._share < 1:
+            return ()
+        name = live.slot.task.env
+        raise Ended(
+            Failure(
+                boundary=Boundary.AGENT,
+                code="agent.explorer",
+                message=f"explorer {self._by}: {name} lists no valid actions (port ListsActions): explore with policy",
+            )
+        )
+
+
+def _among(action: Message, listed: tuple[Message, ...]) -> bool:
+    said = _calls(action)
+    return bool(said) and any(said == _calls(each) for each in listed)
+
+
+def _calls(action: Message) -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for each in action.tool_calls:
+        try:
+            found.append((each.name, each.parsed()))
+        except ValueError:
+            return []
+    return found
