@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec import to_builtins
 from rich.console import Console
 
 from silva.cli.as_json import print_json
@@ -58,6 +59,12 @@ def rollout(
     skills: Annotated[
         Path | None, typer.Option(help="Bank of skills; those that fit the task are given (silva skills).")
     ] = None,
+    candidates: Annotated[
+        int | None, typer.Option(help="Draw so many actions at every turn, try each in a copy, take the best.")
+    ] = None,
+    verifier: Annotated[
+        str | None, typer.Option(help="Who picks among candidates: completions, endpoint, rules, value, random.")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue this run, nothing twice.")] = False,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="With --resume: try again what failed at model, budget or host.")
@@ -88,6 +95,8 @@ def rollout(
         "seed": seed,
         "stages.attack.attack": attack,
         "stages.skills.bank": str(skills) if skills else None,
+        "stages.candidates.n": candidates,
+        "stages.candidates.verifier": verifier,
         **{f"roles.{name}.model": model for name, model in map(_cast, role or ())},
     }
     dotted = [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
@@ -102,6 +111,18 @@ def rollout(
         return
     result = asyncio.run(_run(settings, resume, retry_failed, console))
     raise typer.Exit(_conclude(settings, result, report, as_json))
+
+
+def _searched(settings: Any, result: Any) -> Any:
+    """How the searches among candidates went together, told a line each; None where there were none."""
+    if not settings.searches:
+        return None
+    from silva.rollout.branching.told import lines, totals
+
+    found = totals(each for each in result.trajectories if not each.superseded)
+    for line in lines(found):
+        typer.echo(line, err=True)
+    return found
 
 
 def _cast(text: str) -> tuple[str, str]:
@@ -172,6 +193,7 @@ def _conclude(settings: Any, result: Any, report: Path | None, as_json: bool) ->
     from silva.report import print_summary, summarise, write_report
 
     summary = summarise(result.trajectories, baselines=result.floors)
+    searched = _searched(settings, result)
     if as_json:
         body = {
             "run": result.run.id,
@@ -179,6 +201,7 @@ def _conclude(settings: Any, result: Any, report: Path | None, as_json: bool) ->
             "remaining": result.remaining,
             "stopped": result.stopped,
             "summary": summary.to_json(),
+            **({"candidates": to_builtins(searched)} if searched is not None else {}),
         }
         print_json(body)
     else:

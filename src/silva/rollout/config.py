@@ -339,6 +339,17 @@ class RolloutConfig(Section):
         return tuple(shlex.split(self.agent.removeprefix(PROGRAM))) if is_program else ()
 
     @property
+    def searches(self) -> bool:
+        """Whether candidates are tried at every turn, for which copies of the environments are needed."""
+        return "candidates" in self.stages
+
+    @model_validator(mode="after")
+    def _nobody_approves_candidates(self) -> RolloutConfig:
+        if self.searches and self.guidance.wanted:
+            raise ValueError("candidates: they are tried in copies before anybody could approve; leave out guidance")
+        return self
+
+    @property
     def heeds(self) -> bool:
         """Whether its agents hear what people say: those that take their turns in this process do."""
         return self.on == "local" and not self.command

@@ -61,13 +61,17 @@ class Episode:
         self._stopped: dict[str, str] = {}
         self.id = self._live.id
 
-    async def run(self, lease: Any, agent_for: AgentFor, blobs: Any) -> Trajectory:
-        """Play the episode in the environment that `lease` (an async context manager) gives, and store its record."""
+    async def run(
+        self, lease: Any, agent_for: AgentFor, blobs: Any, another: Callable[[], Any] | None = None
+    ) -> Trajectory:
+        """Play the episode in the environment that `lease` (an async context manager) gives, and store its record;
+        `another` leases further instances, in which a stage may try things out."""
         started, clock, live = time.time(), time.monotonic(), self._live
         outcome = Outcome(status=Status.COMPLETED)
         try:
             async with asyncio.timeout(self._config.deadlines.episode) as live.deadline, lease as live.env:
                 live.agent, live.blobs = agent_for(live.env), blobs
+                live.agent_for, live.another = agent_for, another
                 live.limit = self._config.budget.turns or live.env.capabilities.max_turns
                 self._roles.begin(agent_for)
                 outcome = await self._play(live)

@@ -9,6 +9,9 @@ which actions were not taken, which answers are not what the environment said.
     person's node, `instead_of` = ID   a person's action in the place of that one, which stands beside it
     person's node, `unwritten`         the agent's form does not hold that action, so it has no ids; why
     policy node, `beside`              a candidate that was not chosen; it stands beside the one that was
+    environment's node, `beside`       what a copy of the environment answered to that candidate, behind it
+    policy node, `candidate`           what a verifier found of it (`silva.rollout.judged`)
+    policy node, `search`              the candidate that was chosen: how its search went, and `acted`: who chose
     any node, `rewrites` = ID          what was shown in the place of the environment's node of that id
     environment's node, `rewritten`    what it really said, beside what was shown
     any node, `added`                  said besides, by the stage of that name
@@ -41,7 +44,7 @@ WORDS = "words"
 """The attribute of a person's node: the ids of the supervision that records its words."""
 
 BESIDE = "beside"
-"""The attribute of a candidate action that was not chosen."""
+"""The attribute of a candidate action that was not chosen, and of what it was answered."""
 
 REWRITES = "rewrites"
 """The attribute of a node that is shown in the environment's place; it holds the id of what the environment said."""

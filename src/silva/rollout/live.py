@@ -20,7 +20,7 @@ import msgspec
 
 from silva.models.errors import ModelError
 from silva.models.model import Sampling
-from silva.rollout.agent import Agent, Turn, View
+from silva.rollout.agent import Agent, AgentFor, Turn, View
 from silva.rollout.config import RolloutConfig
 from silva.rollout.ending import Ended, Stopped
 from silva.rollout.guided_nodes import REFUSED
@@ -61,6 +61,12 @@ class Live:
     """The leased environment; there from the first hook on, as `agent` and `blobs` are."""
     agent: Agent
     blobs: Any
+    agent_for: AgentFor
+    """What makes this episode's agents, for another instance of its environment too."""
+    another: Callable[[], Any] | None = None
+    """Leases another instance (an async context manager), to try things out in; None where there is none to be had."""
+    forbids: Callable[[Message], object | None] = staticmethod(lambda action: None)
+    """Who forbids an action, as far as people have said; None where nobody does."""
 
     def __init__(
         self,

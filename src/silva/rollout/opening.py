@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, Literal
 
 from silva.envs import EnvironmentEntry, HostPool, Registry
+from silva.errors import UsageError
 from silva.models.connect import open_model
 from silva.models.model import Model
 from silva.rollout.added_tools import AddedPool
@@ -85,7 +86,7 @@ def host_pool(name: str, entry: EnvironmentEntry, config: RolloutConfig) -> Host
         UsageError: there is no such set of servers.
     """
     hosts = config.hosts
-    share = math.ceil(config.pool / len(config.env))
+    share = _instances(config)
     settings: dict[str, Any] = {
         "hosts": min(hosts.count, share),
         "instances_per_host": hosts.instances or math.ceil(share / min(hosts.count, share)),
@@ -103,8 +104,24 @@ def host_pool(name: str, entry: EnvironmentEntry, config: RolloutConfig) -> Host
 
 
 def capacity(pool: HostPool, config: RolloutConfig) -> int:
-    """How many episodes of one environment may be in flight: its share of the pool, or what its hosts can hold."""
+    """How many episodes of one environment may be in flight: its share of the pool, or what its hosts can hold.
+
+    Raises:
+        UsageError: candidates are to be tried, and there is no room for a second instance.
+    """
     share = math.ceil(config.pool / len(config.env))
-    hosts = 1 if config.hosts.inline else min(config.hosts.count, share)
+    hosts = 1 if config.hosts.inline else min(config.hosts.count, _instances(config))
     limits = [limit for limit in (config.hosts.instances, pool.capabilities.parallel) if limit]
-    return min(share, hosts * min(limits)) if limits else share
+    if not limits:
+        return share
+    room = hosts * min(limits)
+    if config.searches and room < 2:
+        raise UsageError(
+            f"candidates: {pool.entry.name} has room for one instance, and they are tried in another: say hosts.count=2"
+        )
+    return min(share, room // 2 if config.searches else room)
+
+
+def _instances(config: RolloutConfig) -> int:
+    """Instances of one environment: one for each episode in flight, and, where candidates are tried, as many again."""
+    return math.ceil(config.pool / len(config.env)) * (2 if config.searches else 1)

@@ -18,8 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Iterable
 
 import msgspec
 
@@ -35,8 +34,9 @@ from silva.rollout.guided_nodes import (
     answers,
     takes_turn,
 )
+from silva.rollout.journal import Journal
 from silva.rollout.shown import Shown
-from silva.rollout.stored import Stored
+from silva.rollout.stored import Stored, in_words
 from silva.rollout.summary import made_at
 from silva.tree import (
     NO_USAGE,
@@ -55,14 +55,6 @@ from silva.tree import (
 from silva.tree.exact import node_tokens, seen_after, seen_ids
 
 
-class Journal(Protocol):
-    """Where records go: durable when the future of `submit` is done."""
-
-    def submit(self, records: Sequence[AnyRecord]) -> asyncio.Future[None]:
-        """Send the records on their way; the future is done once they are on disk."""
-        ...
-
-
 class Diverged(Exception):
     """A resumed environment did not repeat what it said before."""
 
@@ -70,7 +62,7 @@ class Diverged(Exception):
 class Path:
     """One walk under construction.
 
-    `written` is the set of node ids of this tree that are in the lake or on their way there, shared by the group.
+    `written`: ids of this tree's nodes that are in the lake or on their way there, shared by the group.
     """
 
     def __init__(
@@ -155,7 +147,7 @@ class Path:
             expected = self._stored.at(node.depth)
             if expected is not None:
                 if node.id != expected.attributes.get(REWRITES, expected.id):
-                    raise Diverged(f"at message {node.depth}: stored {_shown(expected)}, now {_shown(node)}")
+                    raise Diverged(f"at message {node.depth}: stored {in_words(expected)}, now {in_words(node)}")
                 node = expected
             self._add(node)
             self._advance(node)
@@ -185,9 +177,22 @@ class Path:
         for turn, started in candidates:
             self.usage = self.usage + turn.usage
             if turn.message != chosen.message:
-                self._add(
-                    self._drawn(msgspec.structs.replace(turn, attributes={**turn.attributes, BESIDE: True}), started)
-                )
+                self.aside(turn, started)
+
+    def aside(self, turn: Turn, started: float, answer: Observation | None = None) -> None:
+        """Keep a candidate beside the one that is taken, and what a copy of the environment answered; not its cost."""
+        behind = self._drawn(msgspec.structs.replace(turn, attributes={**turn.attributes, BESIDE: True}), started)
+        self._add(behind)
+        said = answer or Observation()
+        for place, message in enumerate(said.messages, 1):
+            last = place == len(said.messages)
+            marks = {**(said.attributes if last else {}), BESIDE: True}
+            end = {"reward": said.reward, "risks": said.risks} if last else {}
+            tools = said.tools if place == 1 else None
+            behind = self._node(
+                Author.ENVIRONMENT, message, self._slot, behind=behind, tools=tools, attributes=marks, **end
+            )
+            self._add(behind)
 
     def act_for(self, turn: Turn, attributes: dict[str, object]) -> Node:
         """Add an action that a person takes in the policy's place, with ids if it has any; pending until `send`."""
@@ -393,8 +398,3 @@ class Path:
             started=time.time() if started is None else started,
             **fields,  # pyright: ignore[reportArgumentType]
         )
-
-
-def _shown(node: Node) -> str:
-    text = node.message.text.replace("\n", " ")
-    return repr(text[:60] + ("…" if len(text) > 60 else ""))

@@ -173,9 +173,12 @@ def known_roles(config: RolloutConfig, declared: Mapping[str, tuple[str, ...]]) 
     """Whether every role that a run names is one of its environments', by what these declare.
 
     Raises:
-        UsageError: it is not, or is the one that the run's own policy plays; or a program is to play among several.
+        UsageError: it is not, or is the one that the run's own policy plays; or a program is to play among several, or
+            candidates are to be tried there.
     """
     for env, roles in declared.items():
+        if roles and config.searches:
+            raise UsageError(f"environment {env} has several agents ({', '.join(roles)}): candidates are for one agent")
         if roles and (config.command or config.on == "ray"):
             where = "a program cannot play there" if config.command else "it is not played on Ray"
             raise UsageError(f"environment {env} has several agents ({', '.join(roles)}): {where} yet")

@@ -20,8 +20,9 @@ from silva.rollout.guided import Guidance
 from silva.rollout.guided_episode import ReturnedEpisode
 from silva.rollout.guided_nodes import BACK
 from silva.rollout.guided_return import start_of
+from silva.rollout.journal import Journal
 from silva.rollout.ledger import Ledger
-from silva.rollout.path import Journal, Path
+from silva.rollout.path import Path
 from silva.rollout.queue import FairQueue
 from silva.rollout.slots import Remembered, Slot
 from silva.tree import Trajectory
@@ -171,7 +172,9 @@ class Scheduler:
         start = start_of(self._remembered, slot)
         roles = self._remembered.roles(slot)
         episode = Episode(*given, stored=roles) if start is None else ReturnedEpisode(*given, start)
-        trajectory = await episode.run(self._lease(slot.env), self._agent_for, self._store)
+        trajectory = await episode.run(
+            self._lease(slot.env), self._agent_for, self._store, lambda: self._lease(slot.env)
+        )
         await episode.finish(trajectory)
         if BACK in trajectory.attributes:
             self._remembered.leave(trajectory, [*path.walk, *path.summaries.values()])

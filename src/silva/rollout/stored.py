@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from silva.rollout.guided_nodes import BESIDE, INSTEAD_OF, REWRITTEN
+from silva.rollout.judged import spent_at
 from silva.rollout.summary import made_at
 from silva.tree import NO_USAGE, Author, Node, Usage
 
@@ -44,4 +45,10 @@ class Stored:
         """What an action cost, with what was drawn at its place and not taken."""
         aside = self._set_aside.get(str(action.attributes.get(INSTEAD_OF)))
         others = [node.usage for node in self._beside if node.parent_id == action.parent_id]
-        return sum(others, action.usage + (aside.usage if aside is not None else NO_USAGE))
+        return sum(others, action.usage + spent_at(action) + (aside.usage if aside is not None else NO_USAGE))
+
+
+def in_words(node: Node) -> str:
+    """The beginning of what a node says, in quotes."""
+    text = node.message.text.replace("\n", " ")
+    return repr(text[:60] + ("…" if len(text) > 60 else ""))

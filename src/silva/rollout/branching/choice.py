@@ -22,7 +22,7 @@ import msgspec
 from silva.rollout.config import RiskRule
 from silva.rollout.guided_nodes import answers, takes_turn
 from silva.rollout.risks import risks_of
-from silva.tree import Author, Node, Record, Trajectory
+from silva.tree import Author, Message, Node, Record, Trajectory
 
 Rule = Literal["failure", "risky", "entropy"]
 RULES: tuple[Rule, ...] = get_args(Rule)
@@ -132,4 +132,9 @@ def _first_failure(trajectory: Trajectory, walk: Sequence[Node], actions: Sequen
 def _bad(node: Node) -> bool:
     if node.risks or (node.reward is not None and node.reward < 0):
         return True
-    return node.message.role == "tool" and _BAD.search(node.message.text[:200]) is not None
+    return answered_badly(node.message)
+
+
+def answered_badly(message: Message) -> bool:
+    """Whether a tool's answer begins by telling of an error."""
+    return message.role == "tool" and _BAD.search(message.text[:200]) is not None

@@ -191,8 +191,8 @@ class _Grower:
         episode = BranchEpisode(
             self.config, slot, path, self.ledger.overdrawn, shoot, restorer, self.lake, self.turns_left
         )
-        lease = restorer.lease(self.pools[slot.env].lease())
-        trajectory = await episode.run(lease, self.agent_for, self.lake)
+        pool = self.pools[slot.env]
+        trajectory = await episode.run(restorer.lease(pool.lease()), self.agent_for, self.lake, pool.lease)
         await path.finish(trajectory)
         if self.turns_left.spent and self.scheduler is not None:
             self.scheduler.drain()

@@ -114,7 +114,8 @@ class Worker:
         path = Path(store, self._config.run, slot.tree_id, slot.name, known, assignment.walk)
         episode = Episode(self._config, slot, path, lambda: self._spent)
         try:
-            trajectory = await episode.run(self._pools[slot.env].lease(), self._agent_for, store)
+            pool = self._pools[slot.env]
+            trajectory = await episode.run(pool.lease(), self._agent_for, store, pool.lease)
             await path.finish(trajectory)
         except SilvaError as error:
             self._outbox.fault(Fault(flight=flight, refusal=Refusal.of(error, self._where)))

@@ -48,6 +48,8 @@ def pipeline(
     """
     config, path = live.config, live.path
     guided = Guided(guidance, path, config.run, live.slot, heard) if guidance is not None else None
+    if guided is not None:
+        live.forbids = guided.refusal
 
     def wanted() -> Iterator[Stage]:
         if config.summary_at is not None:

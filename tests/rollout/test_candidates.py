@@ -1,0 +1,174 @@
+"""Candidates: each is tried in a state of its own, the best goes on, and all of them stay on the tree."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import plugs
+import pytest
+from drifting import Counting
+from typer.testing import CliRunner
+
+from silva.cli.rollout import app
+from silva.errors import SilvaError, UsageError
+from silva.lake import Lake
+from silva.models.scripted import Script, ScriptedServer
+from silva.rollout import RolloutConfig, run_rollout
+from silva.rollout.acted import acted_on
+from silva.rollout.branching.told import lines, totals
+from silva.rollout.judged import Search, searches, verdict_of
+from silva.rollout.replay import replay
+from silva.rollout.run import Hooks, RunResult
+from silva.tree import NO_USAGE, Author, Boundary, Node, Status, Tree
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder on the path with a package that registers a verifier and a stage."""
+    about = tmp_path / "site" / "wavering-1.0.dist-info"
+    about.mkdir(parents=True)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: wavering\nVersion: 1.0\n")
+    points = "[silva.verifiers]\nalike = wavering:Alike\n[silva.stages]\ncut = plugs:Cut\n"
+    (about / "entry_points.txt").write_text(points)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    monkeypatch.setenv("SILVA_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+async def play(home: Path, kind: str = "drifting.py:Counting", cut: int | None = None, **given: Any) -> RunResult:
+    """A run of the wavering policy that draws three candidates a turn; the run is stopped before turn `cut`."""
+    search = {"n": 3, "verifier": "completions", **given.pop("candidates", {})}
+    options = {"completions": {"k": 3}} if search["verifier"] == "completions" else {}
+    stages: dict[str, Any] = {"candidates": {"options": options, **search}}
+    stages |= {"cut": {"turn": cut}} if cut is not None else {}
+    resume = given.pop("resume", False)
+    async with ScriptedServer(Script(function="wavering.py:reply", folder=str(HERE))) as server:
+        settings = {
+            "run": "r",
+            "env": (f"{HERE / kind}",),
+            "lake": str(home / "lake"),
+            "model": f"{server.url}#scripted",
+            "hosts": {"inline": True},
+            "retries": 0,
+            "seed": 2,  # at which the policy's first draw is wrong, and a later one is not
+            "stages": stages,
+            **given,
+        }
+
+        def begin(scheduler: Any, ledger: Any, total: int) -> None:
+            plugs.Cut.stop = scheduler.stop if cut is not None and not resume else None
+
+        config = RolloutConfig.model_validate(settings)
+        return await run_rollout(config, resume=resume, hooks=Hooks(on_start=begin))
+
+
+def read(home: Path) -> tuple[Tree, list[Search]]:
+    with Lake.open(home / "lake", mode="read") as lake:
+        nodes = lake.nodes(run_id="r")
+    return Tree(nodes), list(searches(nodes))
+
+
+def called(node: Node) -> str:
+    return node.message.tool_calls[0].name
+
+
+@pytest.mark.parametrize("kind", ["Counting", "Replaying"])
+async def test_each_is_tried_in_a_state_of_its_own_and_the_best_goes_on(home: Path, kind: str) -> None:
+    result = await play(home, f"drifting.py:{kind}", candidates={"also": ["random"]})
+    (trajectory,) = result.trajectories
+    tree, found = read(home)
+    walk = list(tree.walk(trajectory.leaf_id or ""))
+    assert trajectory.outcome.success and len(found) == trajectory.turns == 4
+    for search in found:
+        before = sum(node.author is Author.POLICY and called(node) == "count" for node in tree.walk(search.chosen.id))
+        before -= called(search.chosen) == "count"
+        for node, verdict in search.candidates:
+            (answer,) = tree.children(node.id)
+            expected = {
+                "count": f"count {before + 1}",
+                "delete_all": "error: all is deleted",
+                "stop": f"count {before}",
+            }
+            assert answer.message.text == expected[called(node)], "nothing that another candidate did is seen"
+            assert ("beside" in node.attributes) == ("beside" in answer.attributes) == (not verdict.chosen)
+            assert (verdict.score == 0.0) == (called(node) == "delete_all") or search.searched.equal
+            assert set(verdict.others) == (set() if search.searched.equal else {"random"})
+        assert sum(verdict.drawn for _, verdict in search.candidates) == 3
+        judges = [deed.by for deed in acted_on(search.chosen)]
+        assert judges == ([] if search.searched.equal else ["completions", "random"])
+    assert any(verdict_of(search.chosen).number for search in found), "another than the first draw went on"  # type: ignore[union-attr]
+    own = sum((node.usage for node in tree), sum((search.searched.spent for search in found), NO_USAGE))
+    used = trajectory.usage
+    assert (used.prompt_tokens, used.completion_tokens) == (own.prompt_tokens, own.completion_tokens)
+    with Lake.open(home / "lake", mode="read") as lake:
+        (task,) = lake.tasks()
+    assert (await replay(Counting(), task, trajectory.seed, walk)).divergence is None
+    ways = {search.searched.way for search in found if search.searched.way}
+    told = " ".join(lines(totals(result.trajectories)))
+    assert ways == ({"exact"} if kind == "Counting" else {"replay"})
+    assert ("copies took the actions so far again" in told) == (kind == "Replaying")
+
+
+async def test_a_search_that_was_cut_off_is_taken_up_and_nothing_is_drawn_twice(home: Path) -> None:
+    whole = await play(home / "whole")
+    assert (await play(home, cut=2)).remaining == 1
+    again = await play(home, cut=2, resume=True)
+    one, other = whole.trajectories[0], again.trajectories[0]
+    assert [node.id for node in read(home)[0]] == [node.id for node in read(home / "whole")[0]]
+    for trajectory in (one, other):
+        trajectory.attributes["candidates"].pop("acted")  # seconds differ
+    assert one.attributes == other.attributes
+    assert one.usage.completion_tokens == other.usage.completion_tokens
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"candidates": {"verifier": "alike"}}, "verifier alike: tied in 2 of 2 searches, which give no pair (every"),
+        ({"policy": "expert"}, "candidates: in 4 of 4 searches all draws said the same, which gives no pair; raise"),
+        ({"kind": "wavering.py:Drifting"}, "given up in 1 episodes, whose later turns are the policy's own draw: the"),
+    ],
+)
+async def test_a_search_that_tells_nothing_is_told_and_the_policy_goes_on(
+    home: Path, given: dict[str, Any], line: str
+) -> None:
+    result = await play(home, **given)
+    (trajectory,) = result.trajectories
+    assert trajectory.outcome.status is not Status.FAILED and trajectory.turns >= 4
+    assert any(line in each for each in lines(totals(result.trajectories))), lines(totals(result.trajectories))
+    _, found = read(home)
+    assert all(verdict_of(search.chosen).number == 0 for search in found), "the policy's own first draw went on"  # type: ignore[union-attr]
+
+
+async def test_a_budget_that_is_spent_in_mid_search_ends_the_episode_where_it_stood(home: Path) -> None:
+    result = await play(home, budget={"episode_tokens": 1500}, candidates={"options": {"completions": {"k": 8}}})
+    (trajectory,) = result.trajectories
+    failure = trajectory.outcome.failure
+    assert failure is not None and failure.boundary is Boundary.BUDGET and "tokens used of 1500" in failure.message
+    tree, found = read(home)
+    cut = [node for node in tree if (verdict := verdict_of(node)) is not None and verdict.cut]
+    assert cut and {node.parent_id for node in cut} == {trajectory.leaf_id}, "what was drawn stands behind the last"
+    assert tree.node(trajectory.leaf_id or "").author is Author.ENVIRONMENT and len(found) == trajectory.turns
+    assert Counter(node.message.text for node in cut if "beside" not in node.attributes) == {}
+
+
+async def test_what_cannot_be_searched_is_refused_before_anything_is_played(home: Path) -> None:
+    wrong: tuple[tuple[dict[str, Any], str], ...] = (
+        ({"candidates": {"verifier": "oracle"}}, "verifier 'oracle': is not installed; there are: alike, completions"),
+        ({"candidates": {"n": 99}}, "n is from 1 to 64, not 99"),
+        ({"candidates": {"options": {"rules": {}}}}, "options are given for rules, which is no verifier of this run"),
+        ({"hosts": {"inline": True, "instances": 1}}, "has room for one instance, and they are tried in another"),
+    )
+    for given, match in wrong:
+        with pytest.raises(UsageError, match=match):
+            await play(home, **given)
+    done = CliRunner().invoke(
+        app, ["--env", "arithmetic", "--candidates", "2", "guidance.approve=all"], standalone_mode=False
+    )
+    assert isinstance(done.exception, SilvaError) and "tried in copies before anybody could approve" in str(
+        done.exception
+    )
