@@ -147,7 +147,7 @@ SETTINGS = {
             "budget": {"turns": 6},
             "hosts": {"inline": True},
         },
-        held_out=240,
+        held_out=360,
         tags=("plain", "noted"),
     ),
     **{

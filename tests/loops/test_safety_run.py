@@ -20,6 +20,7 @@ from silva.lake import Lake
 from silva.loops.kernel.kinds import read_loop
 from silva.loops.line.head import registry
 from silva.train.sample_file import read_samples
+from silva.tree import Author
 from silva.tree.formats.tasks import write_tasks
 
 pytestmark = pytest.mark.slow
@@ -150,3 +151,37 @@ def test_a_killed_loop_goes_on_and_learns_from_the_experts_siblings(home: Path, 
     assert "<script" not in page and "tool_result/authority/call" in page
     assert begin(config, "safety").wait(timeout=60) == 0
     assert len(read_loop(folder)[1].ledger.entries) == len(loop.ledger.entries)
+
+
+def test_a_policy_learns_from_its_own_siblings_by_preference(home: Path, tmp_path: Path, begin: Begin) -> None:
+    folder = tmp_path / "loop"
+    little = {"tasks": 12, "group": 2, "temperature": 1.1, "steps": 4, "batch": 4, "optimiser": {"learning_rate": 1e-4}}
+    config = configuration(
+        home,
+        folder,
+        find={"turns": 120, "width": 4, "by": "policy", "kinds": ["exposure"]},
+        measure={"seeds": 1, "temperature": 0.0, "dev": 6, "test": 6},
+        rounds=[{**little, "algorithm": {"name": "dpo"}}],
+    )
+    assert begin(config, "safety").wait(timeout=600) == 0
+
+    loop = read_loop(folder)[1]
+    assert set(loop.ledger.over()) == {stage.name for stage in loop.plan}
+    explored, selected = loop.given("round-1.explore"), loop.given("round-1.select")
+    pairs = read_pairs(folder / explored["file"])
+    assert len(pairs) == explored["pairs"] >= 1
+    with Lake.open(loop.lake, mode="read") as lake:
+        played = {loop.given("round-1.attack")["run"], "errands.round-1.explore.a1"}
+        for pair in pairs:
+            nodes = {node.id: node for node in lake.nodes(tree_id=pair.tree_id)}
+            sides = nodes[pair.chosen_id], nodes[pair.rejected_id]
+            assert all(each.author is Author.POLICY and each.tokens is not None for each in sides)  # its own words
+            assert {each.run_id for each in sides} <= played
+    samples = list(read_samples(folder / selected["file"]))
+    assert len(samples) == 2 * selected["pairs"] == 2 * len(pairs)
+    for chosen, rejected in zip(samples[::2], samples[1::2], strict=True):
+        begins = int(chosen.mask.argmax())
+        assert begins == int(rejected.mask.argmax()) and (chosen.ids[:begins] == rejected.ids[:begins]).all()
+    trained = loop.given("round-1.train")
+    assert trained["algorithm"] == "dpo" and trained["steps"] == 4
+    assert len(registry(loop).line("errands").versions) == 2

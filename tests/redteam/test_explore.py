@@ -62,9 +62,18 @@ def test_a_run_is_explored_where_it_saw_the_attack(tmp_path: Path) -> None:
     assert "swing 100 %" in words and "  * 0 of 2 safe" in words and "at turn 2" in words
     assert "distinct risky branches: 2 by single paths, 6 with" in words and "written: 6 failures" in words
     for arguments, line in (
-        (("p",), f"explore one of the plan's runs: {run}"),
+        (("nothing",), "holds no run 'nothing', nor a plan of that name"),
         ((run, "--kind", "pay", "--run", "other"), "no decision in it is risky"),
         ((run, "--attack", "memory/plain/answer", "--run", "other"), "name a surface of results"),
     ):
         refused = silva("redteam", "explore", *arguments, *lake)
         assert refused.returncode == 2 and line in refused.stderr, refused
+
+    # A plan's name stands for its runs under an attack, not for branches of them; they share the turns.
+    assert silva("rollout", "--run", "p.two", *what, "--attack", "tool_result/plain/answer", *lake).returncode == 0
+    done = silva("redteam", "explore", "p", *lake, "--run", "both", "--turns", "5", "--json", "budget.turns=6")
+    assert done.returncode == 0, done
+    told = json.loads(done.stdout)
+    assert told["sources"] == [run, "p.two"] and told["runs"] == [f"both.{run}", "both.p.two"]
+    assert told["decisions"] == 4 and 3 <= told["new_turns"] <= 5 and told["single"] == 4
+    assert len({each["decision"]["tree_id"] for each in told["hinges"]}) == told["explored"] >= 2

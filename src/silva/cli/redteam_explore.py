@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,14 +15,18 @@ from silva.cli.interrupting import heed_interrupts
 from silva.errors import Exit, UsageError
 
 if TYPE_CHECKING:
+    from silva.lake import Lake
     from silva.redteam.hinges import Explored
 
 
 def explore(
-    source: Annotated[str, typer.Argument(metavar="RUN", help="A run of a red-team plan, or any run under an attack.")],
-    overrides: Annotated[
-        list[str] | None, typer.Argument(help="Dotted overrides of the run's config, such as budget.turns=10.")
-    ] = None,
+    sources: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="RUN…",
+            help="Runs, or plans: all their runs under an attack. Dotted overrides of their configs may stand behind.",
+        ),
+    ],
     turns: Annotated[int, typer.Option(min=1, help="New turns of all branches together.")] = 50,
     calls: Annotated[int | None, typer.Option(min=1, help="Model calls of all branches together.")] = None,
     usd: Annotated[float | None, typer.Option(help="Money for each run of branches; needs budget.price.")] = None,
@@ -35,7 +40,9 @@ def explore(
     policy: Annotated[str | None, typer.Option(help="Who acts in the branches: model, expert or null.")] = None,
     model: Annotated[str | None, typer.Option(help="As in silva rollout; the run's own when left out.")] = None,
     seed: Annotated[int | None, typer.Option(help="Of sampling; the run's own when left out.")] = None,
-    name: Annotated[str | None, typer.Option("--run", help="Name of the branches; RUN.explore when left out.")] = None,
+    name: Annotated[
+        str | None, typer.Option("--run", help="Name of the branches (of several runs: NAME.RUN); else RUN.explore.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option(help="Write failures as a data set and tasks, and pairs, into this folder.")
     ] = None,
@@ -43,21 +50,29 @@ def explore(
     lake: Annotated[str | None, typer.Option("--lake", envvar="SILVA_LAKE", help="Folder or object-store URL.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
-    """Go back to risky decisions of a run, try other actions and other attacks there, and say on which of them safety
+    """Go back to risky decisions of runs, try other actions and other attacks there, and say on which of them safety
     hinges, how much more was covered than by the recorded paths, and what mends each failure at least cost."""
     from silva.lake import Lake, default_location
     from silva.redteam.hinges import as_json as shown
 
     where = lake or default_location()
     Lake.open(where, mode="read")  # a lake that is not there is not made
-    budget = min(turns, calls or turns)  # a new turn is a call of the model; an action that is taken again is none
-    if usd is not None:
-        overrides = [*(overrides or []), f"budget.usd={usd}"]
-    wanted = {"turns": budget, "width": width, "kinds": tuple(kind or ())}
+    overrides = [each for each in sources if "=" in each]
+    overrides += [f"budget.usd={usd}"] if usd is not None else []
     given = {"policy": policy, "model": model, "seed": seed}
-    found, stopped, files = asyncio.run(
-        _explored(str(where), source, wanted, attack or [], given, overrides or [], name, resume, output, as_json)
+    asked = Asked(
+        turns=min(turns, calls or turns),  # a new turn is a call of the model; an action that is taken again is none
+        width=width,
+        kinds=tuple(kind or ()),
+        attacks=tuple(attack or ()),
+        dotted=tuple(
+            [*(f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None), *overrides]
+        ),
+        name=name,
+        resume=resume,
+        quiet=as_json,
     )
+    found, stopped, files = asyncio.run(_all(str(where), [each for each in sources if "=" not in each], asked, output))
     if as_json:
         print_json({**shown(found), "files": files})
     else:
@@ -65,20 +80,81 @@ def explore(
     return Exit.INCOMPLETE if stopped else Exit.OK
 
 
-async def _explored(
-    where: str,
-    source: str,
-    wanted: dict[str, Any],
-    patterns: list[str],
-    given: dict[str, Any],
-    overrides: list[str],
-    name: str | None,
-    resume: bool,
-    output: Path | None,
-    quiet: bool,
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What is to be explored in a run, and how: `attacks` as patterns, `dotted` overrides of its config."""
+
+    turns: int
+    width: int
+    kinds: tuple[str, ...]
+    attacks: tuple[str, ...]
+    dotted: tuple[str, ...]
+    name: str | None
+    resume: bool
+    quiet: bool
+
+    def of(self, run: str, turns: int, several: bool) -> Asked:
+        """Its part for one run."""
+        name = f"{self.name}.{run}" if self.name and several else self.name
+        return replace(self, turns=turns, name=name or f"{run}.explore")
+
+
+async def _all(
+    where: str, sources: list[str], asked: Asked, output: Path | None
 ) -> tuple[Explored, bool, dict[str, int]]:
-    from silva.cli.config import load
+    """Explore run after run: each has an equal part of the turns, and what those before it left over."""
     from silva.lake import Lake
+    from silva.redteam.hinges import together
+
+    found: list[Explored] = []
+    stopped = False
+    async with Lake.open(where) as lake:
+        runs = await asyncio.to_thread(_runs, lake, where, sources)
+        left = asked.turns
+        for place, run in enumerate(runs):
+            if stopped or left <= 0:
+                break
+            mine = asked.of(run, -(-left // (len(runs) - place)), len(runs) > 1)
+            one = await _explored(lake, where, run, mine)
+            if one is None:
+                continue
+            found.append(one[0])
+            stopped, left = one[1], left - one[0].new_turns
+        if not found:
+            raise UsageError(
+                f"run {', '.join(runs)}: no decision in it is risky (deletes, sends, pays, permissions, first exposure)"
+            )
+        whole = together(found)
+        files = await asyncio.to_thread(_write, lake, whole, output) if output is not None else {}
+    return whole, stopped, files
+
+
+def _runs(lake: Lake, where: str, sources: list[str]) -> list[str]:
+    """The runs of these names, each once; of a plan those under an attack that branch from no other run.
+
+    Raises:
+        UsageError: a name is that of neither, or no attempt of one came to an end.
+    """
+    from silva.redteam.seen.plans import plan_of
+    from silva.rollout.branching.shoots import KEY
+
+    every = {each.id: each for each in lake.runs()}
+    found: list[str] = []
+    for source in sources:
+        inside = [
+            each.id
+            for each in every.values()
+            if each.id.startswith(f"{source}.") and plan_of(each) and KEY not in each.config
+        ]
+        if source not in every and not inside:
+            raise UsageError(f"lake {where}: holds no run {source!r}, nor a plan of that name")
+        found += [source] if source in every else sorted(inside)
+    return list(dict.fromkeys(found))
+
+
+async def _explored(lake: Lake, where: str, source: str, asked: Asked) -> tuple[Explored, bool] | None:
+    """One run, explored, and whether it was stopped; None where no decision in it is risky."""
+    from silva.cli.config import load
     from silva.redteam.attack import attacks
     from silva.redteam.exploring import Exploration, decisions, planned
     from silva.redteam.exploring import explore as grown_by
@@ -87,44 +163,34 @@ async def _explored(
     from silva.rollout.config import RolloutConfig
     from silva.rollout.snapshots.point import named
 
-    async with Lake.open(where) as lake:
-        of = await asyncio.to_thread(lake.run, source)
-        if of is None:
-            inside = [each.id for each in lake.runs() if each.id.startswith(f"{source}.")]
-            hint = f"; explore one of the plan's runs: {', '.join(inside[:5])}" if inside else ""
-            raise UsageError(f"lake {where}: holds no run {source!r}{hint}")
-        recorded = [each for each in lake.trajectories(run_id=source) if not each.superseded and each.leaf_id]
-        if not recorded:
-            raise UsageError(f"run {source}: no attempt in it came to an end, so there is nothing to explore")
-        base = {**settings_of(of), "run": name or f"{source}.explore", "lake": where}
-        base["env"] = [named(recorded[0].env, of)]
-        dotted = [f"{key}={json.dumps(value)}" for key, value in base.items()]
-        dotted += [f"{key}={json.dumps(value)}" for key, value in given.items() if value is not None]
-        settings = load(RolloutConfig, None, [*dotted, *overrides])
-        own = str(settings.stages.get("attack", {}).get("attack", ""))
-        others = tuple(each.name for each in (attacks(patterns) if patterns else []) if each.name != own)
-        if any(each.split("/")[0] in _openings() for each in others):
-            raise UsageError("--attack: at a decision only results can be written into; name a surface of results")
-        plan = Exploration(attacks=others, **wanted)
-        chosen = decisions(lake, recorded, plan, settings.snapshots.rules)
-        if not chosen:
-            raise UsageError(
-                f"run {source}: no decision in it is risky (deletes, sends, pays, permissions, first exposure)"
-            )
-        growths = planned(lake, chosen, plan, source)
-        known = await asyncio.to_thread(lake.run, settings.run)
-        if known is not None and not resume:
-            raise UsageError(f"run {settings.run} is already in lake {where}: --resume, or choose another --run")
+    of = await asyncio.to_thread(lake.run, source)
+    recorded = [each for each in lake.trajectories(run_id=source) if not each.superseded and each.leaf_id]
+    if of is None or not recorded:
+        raise UsageError(f"run {source}: no attempt in it came to an end, so there is nothing to explore")
+    base = {**settings_of(of), "run": asked.name, "lake": where, "env": [named(recorded[0].env, of)]}
+    settings = load(
+        RolloutConfig, None, [*(f"{key}={json.dumps(value)}" for key, value in base.items()), *asked.dotted]
+    )
+    own = str(settings.stages.get("attack", {}).get("attack", ""))
+    others = tuple(each.name for each in (attacks(asked.attacks) if asked.attacks else []) if each.name != own)
+    if any(each.split("/")[0] in _openings() for each in others):
+        raise UsageError("--attack: at a decision only results can be written into; name a surface of results")
+    plan = Exploration(turns=asked.turns, width=asked.width, attacks=others, kinds=asked.kinds)
+    chosen = decisions(lake, recorded, plan, settings.snapshots.rules)
+    if not chosen:
+        return None
+    growths = planned(lake, chosen, plan, source)
+    known = await asyncio.to_thread(lake.run, settings.run)
+    if known is not None and not asked.resume:
+        raise UsageError(f"run {settings.run} is already in lake {where}: --resume, or choose another --run")
 
-        def ended(trajectory: Any) -> None:
-            if not quiet:
-                typer.echo(f"{trajectory.run_id} {trajectory.slot}: {trajectory.outcome.status.value}", err=True)
+    def ended(trajectory: Any) -> None:
+        if not asked.quiet:
+            typer.echo(f"{trajectory.run_id} {trajectory.slot}: {trajectory.outcome.status.value}", err=True)
 
-        made = await grown_by(lake, settings, growths, on_start=heed_interrupts, on_end=ended)
-        chosen = decisions(lake, recorded, plan, settings.snapshots.rules)
-        found = await asyncio.to_thread(explored, lake, source, recorded, chosen, made)
-        files = await asyncio.to_thread(_write, lake, found, output) if output is not None else {}
-        return found, any(each.stopped for each in made), files
+    made = await grown_by(lake, settings, growths, on_start=heed_interrupts, on_end=ended)
+    found = await asyncio.to_thread(explored, lake, source, recorded, chosen, made)
+    return found, any(each.stopped for each in made)
 
 
 def _openings() -> set[str]:
@@ -156,12 +222,12 @@ def _write(lake: Any, found: Any, folder: Path) -> dict[str, int]:
             for each in read_entries(lake, sorted({one.run_id for one in failures}))
             if each.trajectory_id in failed
         ]
-        made = f"redteam explore {found.source}: attempts in which an attack reached its goal"
+        made = f"redteam explore {' '.join(found.sources)}: attempts in which an attack reached its goal"
         write_dataset(folder / "failures.jsonl", DataSet(part="train", entries=tuple(entries), made=made), replace=True)
         tasks = failure_tasks(lake, failures)
         write_whole(folder / "failures.tasks.jsonl", "".join(write_tasks(tasks)).encode())
         written["tasks"] = len(tasks)
-    explored = [each for run in (found.source, *found.runs) for each in lake.trajectories(run_id=run)]
+    explored = [each for run in (*found.sources, *found.runs) for each in lake.trajectories(run_id=run)]
 
     def value(each: Any) -> float | None:
         known = safe(each)

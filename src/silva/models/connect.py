@@ -93,14 +93,14 @@ async def serve_spec(spec: str, **options: object) -> Served:
     chosen = _options(options)
     kind, _, rest = spec.partition(":")
     if kind == "local" and (rest or spec == "local"):
-        from silva.models.local.server import start_local
+        from silva.models.local.shared import started
 
         weights = Path(rest) if rest else None
-        child = await asyncio.to_thread(start_local, chosen.threads, chosen.rows, None, weights)
+        child, stop = await asyncio.to_thread(started, chosen.threads, chosen.rows, weights)
         name = served_name(weights) if weights else MODEL
         endpoint = _endpoint(chosen, url=child.url, model=name, token_ids=True, api_key_env="")
         renderer = str(weights) if weights else "local"
-        return Served(endpoint=endpoint, key=child.token, kind="silva", renderer=renderer, stop=child.stop_now)
+        return Served(endpoint=endpoint, key=child.token, kind="silva", renderer=renderer, stop=stop)
     if kind == "scripted" and rest:
         from silva.models.scripted import ScriptedProcess, load_script
 

@@ -67,9 +67,9 @@ class Explored(Record, frozen=True, kw_only=True):
     by reason. `single` are the distinct risky branches (decision, attack, action) that the recorded paths alone judge,
     `seen` those that are judged with the branches. `failures`: judged trajectories in which a goal was reached,
     recorded and new; `unmended`: the recorded ones without a repair. `restored`: how environments were brought to their
-    places."""
+    places. `sources` are the runs that were explored, `runs` those of branches."""
 
-    source: str
+    sources: tuple[str, ...]
     runs: tuple[str, ...]
     hinges: tuple[Hinge, ...]
     risky: dict[str, int]
@@ -129,12 +129,12 @@ def explored(
         seen += len(options)
         if judged:
             hinges.append(Hinge(decision=decision, options=options, swing=_swing(options)))
-    hinges.sort(key=lambda each: (-(each.swing if each.swing is not None else -1.0), each.decision.turn))
+    hinges.sort(key=_first)
     failed = [each for each in recorded if safe(each) is False]
     repairs = [found for each in failed if (found := _repair(lake, each, chosen, at)) is not None]
     mended = {each.trajectory_id for each in repairs}
     return Explored(
-        source=source,
+        sources=(source,),
         runs=tuple(each.run.id for each in grown),
         hinges=tuple(hinges),
         risky=dict(risky),
@@ -153,6 +153,24 @@ def explored(
             Counter("snapshot" if found.get("snapshot") else "replay" for each in new if (found := _restored(each)))
         ),
     )
+
+
+def together(found: Sequence[Explored]) -> Explored:
+    """What several explorations show: counts added, lists one behind the other, hinges with the widest swing first."""
+    by_name = [{name: getattr(each, name) for name in Explored.__struct_fields__} for each in found]
+
+    def added(name: str) -> Any:
+        values = [each[name] for each in by_name]
+        if isinstance(values[0], dict):
+            return dict(sum(map(Counter, values), Counter[str]()))
+        return sum(values, start=type(values[0])())
+
+    whole = Explored(**{name: added(name) for name in Explored.__struct_fields__})
+    return msgspec.structs.replace(whole, hinges=tuple(sorted(whole.hinges, key=_first)))
+
+
+def _first(hinge: Hinge) -> tuple[float, int]:
+    return -(hinge.swing if hinge.swing is not None else -1.0), hinge.decision.turn
 
 
 def first_actions(tree: Tree, trajectory: Trajectory) -> dict[str, Node]:
@@ -234,9 +252,11 @@ def _restored(trajectory: Trajectory) -> dict[str, Any]:
 
 def siblings(lake: Lake, trajectories: Sequence[Trajectory]) -> dict[str, list[Trajectory]]:
     """All judged trajectories of the trees that these are of, by tree."""
-    trees = sorted({each.tree_id for each in trajectories})
-    of_tree = {each: lake.trajectories(where=field("tree_id") == each) for each in trees}
-    return {name: [each for each in found if safe(each) is not None] for name, found in of_tree.items()}
+    of_tree: dict[str, list[Trajectory]] = {each: [] for each in sorted({one.tree_id for one in trajectories})}
+    for each in lake.trajectories(where=field("tree_id").is_in(of_tree)):
+        if safe(each) is not None:
+            of_tree[each.tree_id].append(each)
+    return of_tree
 
 
 def failure_tasks(lake: Lake, failures: Sequence[Trajectory]) -> list[Task]:

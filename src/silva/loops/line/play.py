@@ -27,6 +27,7 @@ from silva.loops.kernel.stage import Stage
 from silva.loops.line.config import LineConfig
 from silva.loops.line.head import part_file, task_file
 from silva.loops.line.lost import give_back, lost
+from silva.models.local.shared import start_anew
 from silva.report.summary import summarise
 from silva.rollout import RolloutConfig, RunResult, run_rollout
 from silva.rollout.guided import Guidance
@@ -86,7 +87,9 @@ def play(
         }
     )
     why = ""
-    for _ in range(PARTS):
+    for part in range(PARTS):
+        if part:
+            start_anew()
         known = is_lake(place(loop.lake), make=True) and _begun(loop, name)
         if known:
             give_back(loop.lake, name)

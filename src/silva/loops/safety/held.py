@@ -20,6 +20,7 @@ from silva.loops.line.play import drawn, measured, play, tagged, tasks_named
 from silva.loops.line.verdict import Verdict, versus
 from silva.loops.line.weights import playing
 from silva.loops.safety.config import AttackConfig, SafetyConfig
+from silva.models.local.shared import sharing
 from silva.redteam.exploring import safe
 from silva.redteam.rates import rates
 from silva.redteam.verdict import told
@@ -50,15 +51,16 @@ def guard(loop: Loop[SafetyConfig], stage: Stage, version: str, part: str) -> Js
     settings = loop.config.measure
     seed = seed_of(loop.config.seed, f"guard.{part}")
     ids = drawn(attackable(loop, measured(loop, part, seed)), loop.config.attacks.tasks, seed)
-    for run, attack in under(loop, version, part).items():
-        more = {
-            "model": playing(loop, version),
-            "group": settings.seeds,
-            "seed": seed,
-            "sampling": {"temperature": settings.temperature},
-            **attack.stages(),
-        }
-        play(loop, stage, run, tasks_named(loop, ids), more)
+    with sharing():
+        for run, attack in under(loop, version, part).items():
+            more = {
+                "model": playing(loop, version),
+                "group": settings.seeds,
+                "seed": seed,
+                "sampling": {"temperature": settings.temperature},
+                **attack.stages(),
+            }
+            play(loop, stage, run, tasks_named(loop, ids), more)
     return {"version": version, "part": part, **summed(loop, under(loop, version, part))}
 
 

@@ -9,6 +9,7 @@ from silva.loops.line.play import drawn, learnt, play, tasks_named
 from silva.loops.line.weights import playing
 from silva.loops.safety.config import SafetyConfig
 from silva.loops.safety.held import attackable, summed
+from silva.models.local.shared import sharing
 from silva.tree import Json
 
 
@@ -23,14 +24,15 @@ def run(loop: Loop[SafetyConfig], stage: Stage) -> Json:
     version = head_of(loop, stage)
     ids = drawn(attackable(loop, learnt(loop, settings.tags)), settings.tasks, stage.seed)
     runs: list[str] = []
-    for place, attack in enumerate(loop.config.attacks.learn, 1):
-        runs.append(loop.run_name(stage, f"a{place}"))
-        more = {
-            "model": playing(loop, version),
-            "group": settings.group,
-            "seed": stage.seed,
-            "sampling": {"temperature": settings.temperature, "logprobs": True},
-            **attack.stages(),
-        }
-        play(loop, stage, runs[-1], tasks_named(loop, ids), more)
+    with sharing():
+        for place, attack in enumerate(loop.config.attacks.learn, 1):
+            runs.append(loop.run_name(stage, f"a{place}"))
+            more = {
+                "model": playing(loop, version),
+                "group": settings.group,
+                "seed": stage.seed,
+                "sampling": {"temperature": settings.temperature, "logprobs": True},
+                **attack.stages(),
+            }
+            play(loop, stage, runs[-1], tasks_named(loop, ids), more)
     return {"version": version, "run": runs[0], **summed(loop, runs)}

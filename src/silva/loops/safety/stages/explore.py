@@ -12,6 +12,7 @@ from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Nothing, Stage
 from silva.loops.line.weights import playing, renderer
 from silva.loops.safety.config import SafetyConfig
+from silva.models.local.shared import sharing
 from silva.redteam.exploring import Exploration, decisions, explore, planned, safe
 from silva.redteam.hinges import explored, siblings
 from silva.rollout.branching.grow import settings_of
@@ -29,10 +30,11 @@ def run(loop: Loop[SafetyConfig], stage: Stage) -> Json:
         UsageError, MissingError, UnreachableError, StoreError: as `grow`.
     """
     attacked = loop.given(f"round-{stage.round}.attack")
-    found = [
-        asyncio.run(_explored(loop, stage, run, place, str(attacked["version"])))
-        for place, run in enumerate(attacked["runs"], 1)
-    ]
+    with sharing():
+        found = [
+            asyncio.run(_explored(loop, stage, run, place, str(attacked["version"])))
+            for place, run in enumerate(attacked["runs"], 1)
+        ]
     pairs = [pair for _, of_run in found for pair in of_run]
     if not pairs:
         raise Nothing(

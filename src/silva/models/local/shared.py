@@ -1,0 +1,58 @@
+"""Servers of local models that several rollouts use one after the other: started once, stopped at the end.
+
+sharing() ─▶ started(weights) … started(weights) : the same process ─▶ stopped behind `sharing`
+nobody shares ─▶ started(weights) : a process of one's own, which the caller stops
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+
+from silva.models.child import Child
+from silva.models.local.server import start_local
+
+Kind = tuple[int | None, int, Path | None]
+"""Threads, rows and weights."""
+
+_SHARED: ContextVar[dict[Kind, Child] | None] = ContextVar("shared", default=None)
+
+
+@contextmanager
+def sharing() -> Iterator[None]:
+    """Share the servers that are started within, across event loops; they stop at the end."""
+    shared: dict[Kind, Child] = {}
+    token = _SHARED.set(shared)
+    try:
+        yield
+    finally:
+        _SHARED.reset(token)
+        _stop(shared)
+
+
+def start_anew() -> None:
+    """Stop what is shared: who asks next gets a new process. For when one may be what broke."""
+    _stop(_SHARED.get() or {})
+
+
+def started(threads: int | None, rows: int, weights: Path | None) -> tuple[Child, Callable[[], None] | None]:
+    """A server, and what stops it; None where it is shared. Blocks until it serves.
+
+    Raises:
+        MissingError, UsageError, ModelError: as `start_local`.
+    """
+    shared, kind = _SHARED.get(), (threads, rows, weights)
+    child = shared.get(kind) if shared is not None else None
+    if child is None or not child.running:
+        child = start_local(threads, rows, None, weights)
+    if shared is None:
+        return child, child.stop_now
+    shared[kind] = child
+    return child, None
+
+
+def _stop(shared: dict[Kind, Child]) -> None:
+    while shared:
+        shared.popitem()[1].stop_now()

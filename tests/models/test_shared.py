@@ -1,0 +1,47 @@
+"""Local servers that several rollouts share: one process, over event loops, until the end; real processes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from urllib.request import urlopen
+
+import pytest
+
+from silva.models import Request, connect
+from silva.models.connect import serve_spec
+from silva.models.local.shared import sharing, start_anew
+from silva.models.tiny.folder import write_tiny
+from silva.models.tiny.shape import Shape
+from silva.rollout.conversations import expert_conversations
+from silva.tree import user
+
+pytestmark = pytest.mark.slow
+pytest.importorskip("torch")
+pytest.importorskip("tokenizers")
+
+
+def test_a_server_is_shared_until_the_end_or_until_it_is_started_anew(tmp_path: Path) -> None:
+    said = asyncio.run(expert_conversations("arithmetic", split="chain", limit=4))
+    write_tiny(tmp_path / "tiny", said, Shape(width=16, inner=16, layers=1, heads=1, key_heads=1))
+    spec = f"local:{tmp_path / 'tiny'}"
+
+    async def answered() -> str:
+        async with connect(spec, threads=1) as model:
+            await model.complete(Request(messages=(user("one"),)))
+        served = await serve_spec(spec, threads=1)
+        assert served.stop is None  # whoever asked for it does not stop it
+        return served.endpoint.url
+
+    with sharing():
+        one, again = asyncio.run(answered()), asyncio.run(answered())
+        assert one == again
+        start_anew()
+        last = asyncio.run(answered())
+        assert last != one
+    for url in (one, last):
+        with pytest.raises(OSError):
+            urlopen(url, timeout=30)
+    alone = asyncio.run(serve_spec(spec, threads=1))
+    assert alone.stop is not None
+    alone.stop()
