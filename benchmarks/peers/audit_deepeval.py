@@ -64,8 +64,9 @@ class _Metric(RowChecker):
     summary = "DeepEval"
 
     def __init__(self, risk: str, metric: Any, case: Any) -> None:
-        super().__init__(Settings())
+        # A checker's constructor reads its options by its name.
         self.name, self.risk = f"deepeval_{risk}", risk  # pyright: ignore[reportAttributeAccessIssue]
+        super().__init__(Settings())
         self._metric, self._case = metric, case
 
     def check(self, row: Row) -> Iterable[Finding] | NotChecked:
