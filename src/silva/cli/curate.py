@@ -1,5 +1,5 @@
-"""`silva curate mask|agreement|rules|rows|checkers|calibrate|curation`: which turns are worth learning, who says so,
-how far they agree, the rows they make; who looks at data, how often each is wrong; and source that makes data."""
+"""`silva curate …`: which turns are worth learning, who says so, how far they agree, the rows and pairs they make;
+source that makes data; who looks at data, and how often each is wrong."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from silva.cli.curate_checkers import checkers as checkers_command
 from silva.cli.curate_corpora import corpora as corpora_command
 from silva.cli.curate_corpora import heads as heads_command
 from silva.cli.curate_curation import app as curation_app
+from silva.cli.curate_pairs import pairs as pairs_command
 from silva.cli.curate_rows import rows as rows_command
 from silva.cli.curate_signals import signals as signals_command
 from silva.errors import Exit, UsageError
@@ -117,6 +118,7 @@ def rules() -> int:
 
 app.command("rows")(rows_command)
 app.command("signals")(signals_command)
+app.command("pairs")(pairs_command)
 app.command("checkers")(checkers_command)
 app.command("calibrate")(calibrate_command)
 app.command("corpora")(corpora_command)

@@ -1,6 +1,7 @@
 """Sibling steps as pairs: two actions behind one node, of which one is known to be better, and by whom.
 
     judged trajectories of a tree ─▶ by parent node: mean value of what begins with each action ─▶ StepPair
+    searches among candidates ─▶ by the verifier's scores: the best against the worst, or against all ─▶ StepPair
 
 A pair names nodes, whose ids of tokens are those that were sampled: a trainer cuts its samples there
 (`silva.train.step_pairs`) and nothing is written anew.
@@ -8,15 +9,19 @@ A pair names nodes, whose ids of tokens are those that were sampled: a trainer c
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 
 import msgspec
 
 from silva.errors import UsageError
+from silva.lake import Lake
 from silva.lake.durable import refusals, write_whole
 from silva.rollout.guided_nodes import not_taken, takes_turn
+from silva.rollout.judged import Search, searches
 from silva.tree import Author, Node, Record, Trajectory, Tree
 
 
@@ -89,6 +94,90 @@ def step_pairs(
                 )
             )
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """The pairs of searches. `searches`: how many there were; `left`: why so many of them gave none."""
+
+    pairs: list[StepPair] = field(default_factory=list[StepPair])
+    searches: int = 0
+    left: Counter[str] = field(default_factory=Counter[str])
+
+    def __add__(self, other: Paired) -> Paired:
+        return Paired(self.pairs + other.pairs, self.searches + other.searches, self.left + other.left)
+
+
+def candidate_pairs(
+    tree: Tree, trajectories: Iterable[Trajectory], *, by: str = "", margin: float = 0.0, every: bool = False
+) -> Paired:
+    """The pairs of the searches along trajectories of one tree: the candidate with the best score against the worst.
+
+    Args:
+        tree: all of its nodes.
+        trajectories: of the tree.
+        by: whose scores; of the verifier that chose when left out, else of another that was asked (`also`).
+        margin: a pair's scores lie further apart than this.
+        every: the best against each of the others that is so much worse, and not against the worst alone.
+    """
+    found = Paired()
+    among = {each.chosen.id: each for each in searches(tree)}
+    for each in sorted(trajectories, key=lambda each: (each.run_id, each.index, each.id)):
+        if each.leaf_id is None or each.leaf_id not in tree:
+            continue
+        walk = tree.walk(each.leaf_id)
+        refused = not_taken(walk)
+        for node in walk:
+            search = among.pop(node.id, None)  # a step that several trajectories share is one
+            if search is not None and node.id not in refused:
+                found += _paired(search, each, by, margin, every)
+    return found
+
+
+def pairs_of_run(lake: Lake, run: str, pair: Callable[[Tree, list[Trajectory]], Paired]) -> Paired:
+    """The pairs of a run, tree by tree; attempts that were tried again are left out.
+
+    Raises:
+        UsageError: the lake has no such run.
+    """
+    if lake.run(run) is None:
+        raise UsageError(f"lake {lake.location}: has no run {run}; see `silva trees list`")
+    trees: dict[str, list[Trajectory]] = {}
+    for each in lake.trajectories(run_id=run):
+        if not each.superseded and each.leaf_id:
+            trees.setdefault(each.tree_id, []).append(each)
+    return sum((pair(lake.tree(name), of_tree) for name, of_tree in sorted(trees.items())), Paired())
+
+
+def _paired(search: Search, of: Trajectory, by: str, margin: float, every: bool) -> Paired:
+    scored = sorted(search.scores(by), key=lambda one: -one[1])
+    if search.searched.equal:
+        return Paired(searches=1, left=Counter(["all candidates said the same"]))
+    if len(scored) < 2:
+        return Paired(
+            searches=1, left=Counter([f"fewer than two candidates have a score by {by or search.searched.by}"])
+        )
+    best, most = scored[0]
+    if not by and any(node.id == search.chosen.id and score == most for node, score in scored):
+        best = search.chosen
+    worse = [(node, most - score) for node, score in scored if most - score > margin]
+    if not worse:
+        return Paired(searches=1, left=Counter(["the scores do not part"]))
+    pairs = [
+        StepPair(
+            tree_id=of.tree_id,
+            task_id=of.task_id,
+            parent_id=str(best.parent_id),
+            chosen_id=best.id,
+            rejected_id=node.id,
+            chosen_trajectory=of.id,
+            rejected_trajectory=of.id,
+            gap=gap,
+            by=by or search.searched.by,
+        )
+        for node, gap in (worse if every else worse[-1:])
+    ]
+    return Paired(pairs, 1)
 
 
 def write_pairs(path: Path, pairs: Sequence[StepPair]) -> None:

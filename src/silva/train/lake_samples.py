@@ -71,10 +71,15 @@ def each_with_reader(
 def each_in_turn(lake: Lake, trajectories: Sequence[Trajectory], reading: Reading) -> Iterator[Given]:
     """What each trajectory gives, in order; a tree is let go after its last."""
     for each, _, reader in each_with_reader(lake, trajectories, reading):
-        try:
-            yield reader.samples(each)
-        except (InexactTokensError, SampleError) as error:
-            yield Refused(str(error))
+        yield read(reader, each)
+
+
+def read(reader: SampleReader, trajectory: Trajectory) -> Given:
+    """What one trajectory gives."""
+    try:
+        return reader.samples(trajectory)
+    except (InexactTokensError, SampleError) as error:
+        return Refused(str(error))
 
 
 def usable(trajectories: Sequence[Trajectory], failed: bool) -> tuple[list[Trajectory], list[Trajectory]]:

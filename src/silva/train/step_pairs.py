@@ -1,6 +1,9 @@
 """Sibling steps as samples: the exact ids up to one action of a trajectory, with loss on that action alone.
 
 (trajectory, node) better, (trajectory, node) worse ─▶ samples cut behind each action ─▶ Preference
+
+A step is an action of a trajectory, or a candidate that stands beside one and was not taken: its ids are what was seen
+there and what was drawn.
 """
 
 from __future__ import annotations
@@ -8,10 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+import msgspec
+
 from silva.lake import Lake
+from silva.rollout.guided_nodes import BESIDE
 from silva.train.algorithms.errors import PairError
 from silva.train.algorithms.preference import Preference
-from silva.train.lake_samples import Given, Refused, each_in_turn, runs_of, usable
+from silva.train.lake_samples import Given, Refused, each_with_reader, read, runs_of, usable
 from silva.train.sample import Sample, SampleError
 from silva.train.stretch import Reading
 from silva.tree import masked_nodes
@@ -44,13 +50,19 @@ def step_samples(lake: Lake, steps: Iterable[Step]) -> dict[Step, Sample | Refus
     wanted: dict[str, list[str]] = {}
     for trajectory_id, node_id in dict.fromkeys(steps):
         wanted.setdefault(trajectory_id, []).append(node_id)
-    ended = [one for each in wanted for one in usable([lake.trajectory(each)], failed=False)[1]]
+    # Each has been judged for itself, so a trajectory that failed later on is as good as any.
+    ended = [one for each in wanted for one in usable([lake.trajectory(each)], failed=True)[1]]
     ended.sort(key=lambda each: each.tree_id)
     masked = masked_nodes(judged for run_id in runs_of(ended) for judged in lake.supervisions(run_id=run_id))
-    reading = Reading(logprobs="optional", masked=masked)
-    given = {each.id: one for each, one in zip(ended, each_in_turn(lake, ended, reading), strict=True)}
+    found: dict[Step, Sample | Refused] = {}
+    for each, tree, reader in each_with_reader(lake, ended, Reading(logprobs="optional", masked=masked)):
+        along = read(reader, each)
+        for node_id in wanted[each.id]:
+            aside = node_id in tree and BESIDE in tree.node(node_id).attributes
+            given = read(reader, msgspec.structs.replace(each, leaf_id=node_id, attributes={})) if aside else along
+            found[each.id, node_id] = _step(given, each.id, node_id)
     return {
-        (trajectory_id, node_id): _step(given.get(trajectory_id, []), trajectory_id, node_id)
+        (trajectory_id, node_id): found.get((trajectory_id, node_id)) or _step([], trajectory_id, node_id)
         for trajectory_id, nodes in wanted.items()
         for node_id in nodes
     }

@@ -13,6 +13,7 @@ from silva.curate.mask.agreement import agreement
 from silva.curate.mask.config import JudgeConfig, MaskConfig
 from silva.curate.mask.masking import mask
 from silva.curate.mask.rules import NAMES
+from silva.curate.pairs import candidate_pairs, pairs_of_run
 from silva.curate.pairs import step_pairs as pairs_of
 from silva.elf.artefact import Figures, File, Pairs, Table
 from silva.elf.tool import Cost, Permission, tool
@@ -155,9 +156,11 @@ def judges_agreement(run: Run, work: Work) -> Table:
 def make_pairs(
     run: Run, work: Work, margin: Annotated[float, Meta(ge=0, description="how far apart scores lie at least")] = 0.0
 ) -> Pairs:
-    """Pairs of actions behind one turn, of which one led to the better score: the best against the worst."""
+    """Pairs of actions behind one turn, of which one led to the better score or was judged better among candidates: the
+    best against the worst."""
     with reading(work) as lake:
         must_have_run(lake, run)
+        judged = pairs_of_run(lake, run, lambda tree, attempts: candidate_pairs(tree, attempts, margin=margin)).pairs
         attempts = [each for each in lake.trajectories(run_id=run) if not each.superseded and each.leaf_id]
         trees = sorted({each.tree_id for each in attempts})
         found = [
@@ -171,9 +174,12 @@ def make_pairs(
                 margin,
             )
         ]
-    if not found:
-        raise UsageError(f"run {run}: no two attempts part behind a turn with different scores; grow it with branches")
-    return Pairs(pairs=tuple(found))
+    if not found and not judged:
+        raise UsageError(
+            f"run {run}: no two attempts part behind a turn with different scores, and no candidates were judged; grow "
+            "it with branches or candidates"
+        )
+    return Pairs(pairs=(*found, *judged))
 
 
 def _share(interval: Interval | None) -> str:
