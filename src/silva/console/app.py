@@ -21,6 +21,7 @@ import msgspec
 
 from silva.console.loops import Loops
 from silva.console.orders import Orders
+from silva.console.rating import Ratings
 from silva.console.reading import Reading
 from silva.console.routes import order_routes, questions
 from silva.console.trail import Trail
@@ -72,12 +73,22 @@ class ConsoleApp:
         trail: what they did.
         cookie: the name of this console's cookie.
         loops: the loops it shows.
+        ratings: pairs of steps that people rate.
     """
 
-    def __init__(self, reading: Reading, orders: Orders, users: Users, trail: Trail, cookie: str, loops: Loops) -> None:
+    def __init__(
+        self,
+        reading: Reading,
+        orders: Orders,
+        users: Users,
+        trail: Trail,
+        cookie: str,
+        loops: Loops,
+        ratings: Ratings,
+    ) -> None:
         self._reading, self._orders, self._users = reading, orders, users
         self._trail, self._cookie = trail, cookie
-        self._questions = questions(reading, orders, trail, loops)
+        self._questions = questions(reading, orders, trail, loops, ratings)
         self._order_routes = order_routes(orders)
         self._files = static_files()
         self._streams = 0
@@ -178,7 +189,7 @@ class ConsoleApp:
             if question is None:
                 raise Refusal(404, f"there is nothing at /api/{name[:60]}")
             self._check(user, question.role)
-            await self._json(exchange, await asyncio.to_thread(question.answer, query))
+            await self._json(exchange, await asyncio.to_thread(question.answer, {**query, "me": user.name}))
             return
         order = self._order_routes.get(name)
         if method != "POST" or order is None:

@@ -4,6 +4,8 @@
                                            ├▶ Supervision ─▶ the lake (of a run that has ended)
                                            └▶ data set ─▶ a file that silva.train reads
 
+A rating of a pair of steps is such a record, too (`silva.curate.ratings`).
+
 A lake has one writer. While a run is going on, a label travels as a word and its engine records it; of a run that has
 ended it is written here, which takes the writer's lock for a moment.
 """
@@ -21,6 +23,7 @@ import msgspec
 
 import silva.guide as guide
 from silva.console.data_engine import promote
+from silva.console.rating import Rate, Ratings
 from silva.console.reading import Reading
 from silva.console.trail import Trail
 from silva.console.users import User
@@ -86,10 +89,11 @@ class Orders:
         reading: the lake.
         trail: where deeds are noted.
         datasets: the folder of data sets.
+        ratings: pairs that people rate.
     """
 
-    def __init__(self, reading: Reading, trail: Trail, datasets: Path) -> None:
-        self._reading, self._trail, self._datasets = reading, trail, datasets
+    def __init__(self, reading: Reading, trail: Trail, datasets: Path, ratings: Ratings) -> None:
+        self._reading, self._trail, self._datasets, self._ratings = reading, trail, datasets, ratings
 
     def say(self, user: User, order: Say) -> dict[str, Any]:
         """Speak to a run.
@@ -177,6 +181,16 @@ class Orders:
         fields = msgspec.structs.asdict(order)
         lake = self._reading.lake.location
         return self._noted(user, "promote", fields, lambda: promote(lake, order.candidate, order.name, user.name))
+
+    def rate(self, user: User, order: Rate) -> dict[str, Any]:
+        """Rate a pair of steps.
+
+        Raises:
+            UsageError: there is no such pair, or the word is none.
+            StoreError: another process writes the lake.
+        """
+        fields = msgspec.structs.asdict(order)
+        return self._noted(user, "rate pair", fields, lambda: self._ratings.rate(order, user.name))
 
     def words(self, run: str) -> dict[str, Any]:
         """Everything that was said to a run, what became of it, and who waits for approval."""

@@ -17,6 +17,7 @@ from silva.console.data_engine import job, overview
 from silva.console.inbox import inbox
 from silva.console.loops import Loops
 from silva.console.orders import Label, Orders, Promote, Save, Say
+from silva.console.rating import Rate, Ratings
 from silva.console.reading import PAGE, Reading
 from silva.console.redteaming import plan, plans
 from silva.console.timeline import timeline
@@ -45,8 +46,8 @@ class Order(msgspec.Struct, frozen=True):
     do: Callable[[User, bytes], Any]
 
 
-def questions(reading: Reading, orders: Orders, trail: Trail, loops: Loops) -> dict[str, Question]:
-    """Every question by its path."""
+def questions(reading: Reading, orders: Orders, trail: Trail, loops: Loops, ratings: Ratings) -> dict[str, Question]:
+    """Every question by its path. Of each the query's `me` is who asks, whatever the page says."""
 
     def place(query: Query) -> dict[str, str]:
         return {name: query.get(name, "") for name in ("id", "tree", "leaf")}
@@ -126,6 +127,10 @@ def questions(reading: Reading, orders: Orders, trail: Trail, loops: Loops) -> d
         ),
         "loops": Question("viewer", lambda query: {"loops": loops.every()}),
         "loop": Question("viewer", lambda query: loops.one(_needed(query, "id"), query.get("seen", ""))),
+        "rating": Question(
+            "viewer", lambda query: ratings.asked(_needed(query, "of"), query["me"], query.get("at", ""))
+        ),
+        "agreement": Question("viewer", lambda query: ratings.agreement(_needed(query, "of"), query["me"])),
         "curve": Question("viewer", lambda query: {"points": reading.curve(_needed(query, "run"))}),
         "trail": Question("admin", lambda query: {"deeds": trail.read()}),
     }
@@ -137,6 +142,7 @@ def order_routes(orders: Orders) -> dict[str, Order]:
         "say": Order("guide", lambda user, body: orders.say(user, _read(body, Say))),
         "label": Order("guide", lambda user, body: orders.label(user, _read(body, Label))),
         "promote": Order("guide", lambda user, body: orders.promote(user, _read(body, Promote))),
+        "rate": Order("guide", lambda user, body: orders.rate(user, _read(body, Rate))),
         "dataset": Order("guide", lambda user, body: orders.save(user, _read(body, Save))),
     }
 

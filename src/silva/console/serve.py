@@ -16,6 +16,7 @@ import uvicorn
 from silva.console.app import ConsoleApp
 from silva.console.loops import Loops
 from silva.console.orders import Orders
+from silva.console.rating import Ratings
 from silva.console.reading import Reading
 from silva.console.trail import Trail
 from silva.console.users import User, Users, hashed
@@ -49,8 +50,10 @@ def console_app(
     """
     reading = Reading(location)
     kept = Trail(trail if trail is not None else trail_of(location))
-    orders = Orders(reading, kept, datasets)
-    return ConsoleApp(reading, orders, users, kept, f"silva_console_{port}", Loops(reading, loops))
+    known = Loops(reading, loops)
+    ratings = Ratings(reading, known)
+    orders = Orders(reading, kept, datasets, ratings)
+    return ConsoleApp(reading, orders, users, kept, f"silva_console_{port}", known, ratings)
 
 
 def trail_of(location: str) -> Path:

@@ -13,8 +13,9 @@ import { timeline } from "./page_timeline.js";
 import { redteam } from "./page_redteam.js";
 import { elf } from "./page_elf.js";
 import { loops } from "./page_loops.js";
+import { rate } from "./page_rate.js";
 
-const PAGES = { inbox, runs, run, walk: run, lake, compare, training, trained, trail, timeline, redteam, elf, loops };
+const PAGES = { inbox, runs, run, walk: run, lake, compare, training, trained, trail, timeline, redteam, elf, loops, rate };
 const LINKS = [["inbox", "Inbox"], ["runs", "Runs"], ["run", "Run"], ["lake", "Lake"], ["compare", "Compare"], ["redteam", "Red team"], ["elf", "Data engine"], ["loops", "Loops"], ["trained", "What is trained"], ["training", "Training"]];
 const main = document.getElementById("page");
 const app = { me: null, page: null, go, live, last: "" };
@@ -30,7 +31,7 @@ function head(where) {
   const links = [...LINKS, ...(app.me?.role === "admin" ? [["trail", "Trail"]] : [])];
   put(document.getElementById("top"),
     h("strong", {}, "Silva"),
-    h("nav", { "aria-label": "Pages" }, links.map(([name, text]) => h("a", { href: name === "run" && app.last ? app.last : `#/${name}`, "aria-current": (where === name || (where === "walk" && name === "run")) && "page" }, text, name === "inbox" && app.me?.waiting ? h("span", { class: "count", "aria-label": `${app.me.waiting} wait` }, String(app.me.waiting)) : ""))),
+    h("nav", { "aria-label": "Pages" }, links.map(([name, text]) => h("a", { href: name === "run" && app.last ? app.last : `#/${name}`, "aria-current": (where === name || (where === "rate" && name === "loops") || (where === "walk" && name === "run")) && "page" }, text, name === "inbox" && app.me?.waiting ? h("span", { class: "count", "aria-label": `${app.me.waiting} wait` }, String(app.me.waiting)) : ""))),
     h("span", { class: "room", id: "room" }, app.me ? `${app.me.lake} · ${app.me.name} (${app.me.role})` : ""),
     h("span", { class: "tag", id: "live", "aria-label": "Connection" }, "live"),
     h("button", { "aria-label": "Light or dark", onclick: () => theme() }, "◐"),

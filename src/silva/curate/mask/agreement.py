@@ -11,6 +11,7 @@ from itertools import combinations
 
 from pydantic import BaseModel
 
+from silva.curate.kappa import kappa
 from silva.lake import Lake
 from silva.tree import Author, Supervision
 
@@ -61,16 +62,14 @@ def pair(left: str, says: Mapping[str, bool], right: str, also: Mapping[str, boo
     """One pair, over the turns both judged (at least one)."""
     both = sorted(says.keys() & also.keys())
     a, b = [says[node] for node in both], [also[node] for node in both]
-    same = sum(x == y for x, y in zip(a, b, strict=True)) / len(both)
-    p, q = sum(a) / len(both), sum(b) / len(both)
-    chance = p * q + (1 - p) * (1 - q)
+    same, beyond = kappa(a, b)
     hits = sum(x and y for x, y in zip(a, b, strict=True))
     return Pair(
         left=left,
         right=right,
         turns=len(both),
         agree=same,
-        kappa=None if chance == 1 else (same - chance) / (1 - chance),
+        kappa=beyond,
         precision=hits / sum(a) if sum(a) else None,
         recall=hits / sum(b) if sum(b) else None,
     )

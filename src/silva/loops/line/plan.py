@@ -22,7 +22,11 @@ BEFORE = ("policy", "tasks", "play", "measure", "judge", "env", "line", "seed")
 
 def decisive_values(config: LineConfig) -> dict[str, Any]:
     """The configuration without what changes no result."""
-    return config.model_dump(mode="json", exclude=UNDECISIVE)
+    whole = config.model_dump(mode="json", exclude=UNDECISIVE)
+    for each in whole["rounds"]:
+        if each.get("judged_by") == "verifier":
+            del each["judged_by"]  # as it was before people could be asked: begun loops stay the same
+    return whole
 
 
 def end(plan: Plan, config: LineConfig, prove: bool = True) -> None:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from silva.curate.ratings import By
 from silva.errors import UsageError
 from silva.loops.kernel.config import Section
 from silva.loops.line.config import JudgeConfig, LineConfig, RoundConfig
@@ -88,11 +89,14 @@ class SafetyJudge(JudgeConfig):
 class SafetyRound(RoundConfig):
     """One round. `sft` imitates safe siblings, `dpo` prefers them to unsafe ones; `benign` rows of the expert's own
     attempts, without an attack, stand beside each row of `sft`. `control` makes a round that must not help: `benign`
-    rows alone, as many, or `swapped` sides, the unsafe one in the place of the safe one."""
+    rows alone, as many, or `swapped` sides, the unsafe one in the place of the safe one. `judged_by` says at whose word
+    a sibling is the better one: the verifier's, which is the attack's own effect; of the pairs that people have rated
+    theirs; or both, theirs where there is one."""
 
     algorithm: AlgorithmConfig = AlgorithmConfig.model_validate({"name": "sft"})
     benign: float = Field(default=1.0, ge=0)
     control: Literal["", "benign", "swapped"] = ""
+    judged_by: By = "verifier"
 
     @model_validator(mode="after")
     def _teaches(self) -> SafetyRound:

@@ -9,6 +9,7 @@ from silva.curate.pairs import read_pairs
 from silva.lake import Lake
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Nothing, Stage
+from silva.loops.line.judged import at_the_word_of
 from silva.loops.line.play import learnt
 from silva.loops.line.selected import kept, tell
 from silva.loops.line.weights import context
@@ -27,10 +28,12 @@ def run(loop: Loop[SafetyConfig], stage: Stage) -> Json:
 
     Raises:
         Nothing: no pair has exact ids.
+        UsageError: people's word is wanted, and nobody has rated a pair.
     """
     settings = loop.config.rounds[stage.round - 1]
     source, limit = Random(stage.seed), context(loop)
     found = read_pairs(loop.folder / str(loop.given(f"round-{stage.round}.explore")["file"]))
+    found = at_the_word_of(settings.judged_by, loop, found)
     steps = [each.steps for each in found]
     if settings.control == "swapped":
         steps = [(worse, better) for better, worse in steps]
