@@ -151,3 +151,21 @@ def test_a_run_against_itself_differs_by_nothing_and_is_not_sure_of_it(grown: Gr
     share = 1 - 0.025 ** (1 / 114)  # of all tasks that might still differ: 3.2 %
     assert found.overall.success.value == 0
     assert (found.overall.success.low, found.overall.success.high) == pytest.approx((-share, share))
+
+
+def test_what_an_environment_counts_is_told_with_what_it_is_a_share_of() -> None:
+    def counting(task: str, **metrics: float):
+        made = attempt(task, success=True)
+        return msgspec.structs.replace(made, outcome=msgspec.structs.replace(made.outcome, metrics=metrics))
+
+    found = summarise(
+        [
+            counting("files/1", ans_asked=1.0, ans_right=1.0, tool_asked=4.0, tool_right=3.0),
+            counting("files/2", ans_asked=0.0, ans_right=0.0, tool_asked=2.0, tool_right=5.0, lone_asked=3.0),
+            counting("files/3", ans_asked=1.0, ans_right=0.0, tool_asked=0.0, tool_right=0.0),
+            attempt("files/4", failure=DIED),
+        ]
+    )
+    told = {each.title: (each.right, each.asked, each.attempts) for each in found.counted}
+    assert told == {"AnsAcc": (1, 2, 3), "ToolAcc": (5, 6, 3)}
+    assert all(each.share is not None and each.share.value == each.right / each.asked for each in found.counted)

@@ -18,6 +18,7 @@ from statistics import fmean
 
 import msgspec
 
+from silva.report.counted import CountedShare, counted_shares
 from silva.report.interval import Interval, mean, proportion, quantile
 from silva.report.roles import RoleSummary, by_role
 from silva.tree import NO_USAGE, Boundary, Json, Record, Status, Trajectory, Usage, groups
@@ -98,7 +99,8 @@ class Summary(Record, frozen=True, kw_only=True):
     `usd` is what all of them cost, `spent` the same with tokens, and `spent_superseded` the part of it that went into
     attempts which count nowhere else. `turns` is spread over attempts as long as their walks are; its total counts a
     turn that several hold (branches, sessions that went on) once. `silent`: how many attempts say nothing of their
-    seconds or tokens. `roles`: where several agents acted, each of them; what an attempt cost is all of theirs."""
+    seconds or tokens. `roles`: where several agents acted, each of them; what an attempt cost is all of theirs.
+    `counted`: shares that the environment counts itself (AnsAcc, ToolAcc), with what each is a share of."""
 
     env: str = ""
     tasks: int
@@ -127,6 +129,7 @@ class Summary(Record, frozen=True, kw_only=True):
     by_task: tuple[TaskSummary, ...]
     envs: tuple[Summary, ...] = ()
     roles: tuple[RoleSummary, ...] = ()
+    counted: tuple[CountedShare, ...] = ()
 
     def to_json(self) -> Json:
         """Plain JSON: what `--json` prints and a run's record keeps."""
@@ -212,6 +215,7 @@ def _summary(everything: list[Trajectory], env: str, null: float | None, envs: t
         by_task=tuple(_task(env_name, task, members) for (env_name, task), members in sorted(by_task.items())),
         envs=envs,
         roles=by_role(attempts),
+        counted=counted_shares(attempts),
     )
 
 

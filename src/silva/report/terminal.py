@@ -24,6 +24,8 @@ def print_summary(summary: Summary, console: Console) -> None:
         console.print(_passes(summary))
     if summary.roles:
         console.print(_roles(summary))
+    if summary.counted:
+        console.print(_counted(summary))
     if summary.failures:
         console.print(_failures(summary))
     console.print(_costs(summary))
@@ -107,6 +109,19 @@ def _roles(summary: Summary) -> Table:
         score = f"{share(row.score.value if row.score else None)} {bounds(row.score)}".strip()
         tokens = number(row.prompt_tokens + row.completion_tokens)
         table.add_row(row.role, ", ".join(row.models), str(row.attempts), number(row.turns), score, tokens)
+    return table
+
+
+def _counted(summary: Summary) -> Table:
+    table = _table("Counted by the environment, in percent")
+    table.add_column("environment", no_wrap=True)
+    table.add_column("figure", no_wrap=True)
+    for heading in ("right", "asked", "share"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("of")
+    for row in summary.counted:
+        share_of = f"{share(row.share.value if row.share else None)} {bounds(row.share)}".strip()
+        table.add_row(row.env, row.title, str(row.right), str(row.asked), share_of, row.of)
     return table
 
 
