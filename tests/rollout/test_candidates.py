@@ -12,7 +12,7 @@ from drifting import Counting
 from typer.testing import CliRunner
 
 from silva.cli.rollout import app
-from silva.errors import SilvaError, UsageError
+from silva.errors import SilvaError, UnreachableError, UsageError
 from silva.lake import Lake
 from silva.models.scripted import Script, ScriptedServer
 from silva.rollout import RolloutConfig, run_rollout
@@ -24,6 +24,7 @@ from silva.rollout.run import Hooks, RunResult
 from silva.tree import NO_USAGE, Author, Boundary, Node, Status, Tree
 
 HERE = Path(__file__).parent
+AWAY = "http://127.0.0.1:9/v1"
 
 
 @pytest.fixture
@@ -42,11 +43,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def play(home: Path, kind: str = "drifting.py:Counting", cut: int | None = None, **given: Any) -> RunResult:
     """A run of the wavering policy that draws three candidates a turn; the run is stopped before turn `cut`."""
     search = {"n": 3, "verifier": "completions", **given.pop("candidates", {})}
+    asked, there = given.pop("asked", "sees"), given.pop("there", True)
     options = {"completions": {"k": 3}} if search["verifier"] == "completions" else {}
     stages: dict[str, Any] = {"candidates": {"options": options, **search}}
     stages |= {"cut": {"turn": cut}} if cut is not None else {}
     resume = given.pop("resume", False)
-    async with ScriptedServer(Script(function="wavering.py:reply", folder=str(HERE))) as server:
+    folder = str(HERE)
+    judge = ScriptedServer(Script(function=f"wavering.py:{asked}", folder=folder))
+    async with ScriptedServer(Script(function="wavering.py:reply", folder=folder)) as server, judge:
+        if search["verifier"] == "endpoint":
+            options["endpoint"] = {"model": f"{judge.url if there else AWAY}#scripted"}
         settings = {
             "run": "r",
             "env": (f"{HERE / kind}",),
@@ -142,6 +148,53 @@ async def test_a_search_that_tells_nothing_is_told_and_the_policy_goes_on(
     assert any(line in each for each in lines(totals(result.trajectories))), lines(totals(result.trajectories))
     _, found = read(home)
     assert all(verdict_of(search.chosen).number == 0 for search in found), "the policy's own first draw went on"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        ("sees", ""),
+        (
+            "first",
+            "verifier endpoint: in 2 of 2 searches it chose what stood first in both orders, which judges the place",
+        ),
+        ("mumbles", "verifier endpoint: in 2 searches its answer could not be read; they count as ties"),
+    ],
+)
+async def test_a_model_is_asked_in_both_orders_and_believed_where_it_says_the_same(
+    home: Path, asked: str, line: str
+) -> None:
+    result = await play(home, asked=asked, candidates={"verifier": "endpoint"})
+    (trajectory,) = result.trajectories
+    told = lines(totals(result.trajectories))
+    _, found = read(home)
+    judged = [search for search in found if not search.searched.equal]
+    for search in judged:
+        (deed,) = acted_on(search.chosen)
+        assert (deed.by, deed.model, bool(deed.prompt)) == ("endpoint", "scripted", True)
+        assert deed.prompt_tokens == search.searched.spent.prompt_tokens - _doubled(search)
+        scores = {called(node): score for node, score in search.scores()}
+        if asked == "sees":
+            assert scores.pop("delete_all") == 0.0 and search.searched.why == "it counts"
+            assert set(scores.values()) <= {0.0, 1.0} and sum(scores.values()) == 1.0
+        else:
+            assert search.searched.tied and len(set(scores.values())) <= 1
+    assert trajectory.outcome.success == (asked == "sees")
+    assert any(line in each for each in told) if line else not any("verifier" in each for each in told), told
+
+
+def _doubled(search: Search) -> int:
+    """What draws cost that said what another had said: each costs what the first of them did."""
+    return sum((verdict.drawn - 1) * node.usage.prompt_tokens for node, verdict in search.candidates)
+
+
+@pytest.mark.slow
+async def test_a_verifier_that_is_not_there_ends_the_run_in_one_line(home: Path) -> None:
+    with pytest.raises(UnreachableError, match=r"the model failed every time \(verifier endpoint: "):
+        await play(home, there=False, candidates={"verifier": "endpoint"})
+    tree, found = read(home)
+    cut = [verdict for node in tree if (verdict := verdict_of(node)) is not None and verdict.cut]
+    assert len(cut) == 2 and len(found) == 1, "the search before it stands, and what was drawn is kept"
 
 
 async def test_a_budget_that_is_spent_in_mid_search_ends_the_episode_where_it_stood(home: Path) -> None:

@@ -4,6 +4,7 @@ counting that never answers twice alike."""
 from __future__ import annotations
 
 import itertools
+import re
 from typing import ClassVar
 
 import msgspec
@@ -21,6 +22,23 @@ def reply(request: dict) -> object:
     right = "count" if made < 3 else "stop"
     name = right if request["seed"] % 3 else "delete_all"
     return {"tool_calls": [{"name": name, "arguments": {}, "id": f"c{made}"}]}
+
+
+def sees(request: dict) -> str:
+    """A judge that sees which action deletes everything."""
+    actions = re.findall(r"ACTION (\d+)\n(\w+)", request["messages"][-1]["content"])
+    best = next(number for number, name in actions if name != "delete_all")
+    return f'Well: {{"best": {best}, "why": "it counts"}}'
+
+
+def first(request: dict) -> str:
+    """A judge that likes what stands first."""
+    return '{"best": 1, "why": "it stands first"}'
+
+
+def mumbles(request: dict) -> str:
+    """A judge that says nothing of use."""
+    return "I like them all."
 
 
 class Alike:

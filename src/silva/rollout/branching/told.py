@@ -74,6 +74,11 @@ def lines(found: Totals | None) -> list[str]:
             f"verifier {found.by}: in {place} of {judged} searches it chose what stood first in both orders, which "
             "judges the place and not the candidate; they count as ties"
         )
+    if differ := found.facts.get("differ"):
+        said.append(
+            f"verifier {found.by}: in {differ} of {judged} searches it chose another when the order was turned round; "
+            "they count as ties"
+        )
     if unread := found.facts.get("unread"):
         said.append(f"verifier {found.by}: in {unread} searches its answer could not be read; they count as ties")
     if unjudged := found.facts.get("unjudged"):
