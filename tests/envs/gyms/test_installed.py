@@ -138,7 +138,9 @@ async def test_the_expert_of_text_games_takes_from_what_another_thing_is_called_
         assert not any("Which do you mean" in message.text for turn in turns for message in turn.messages)
 
 
-@pytest.mark.parametrize(("name", "tags"), [("babyai", ("PutNextS5N2-v0", "UnlockLocal-v0"))])
+@pytest.mark.parametrize(
+    ("name", "tags"), [("babyai", ("PutNextS5N2-v0", "UnlockLocal-v0")), ("textworld", ("large", "medium"))]
+)
 async def test_what_random_actions_brought_about_is_a_task_that_they_solve(pool_of, name, tags):
     """Also with the loops cut out, and in another process than the one that looked back."""
     async with pool_of(name) as pool, pool_of(name) as other, pool.lease() as env, other.lease() as fresh:

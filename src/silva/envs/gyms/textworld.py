@@ -2,7 +2,8 @@
 
     task (size, seed) ─▶ make_game, compile_game (once, kept in a cache folder) ─▶ commands ─▶ score / max_score
 
-The expert is TextWorld's own policy for the state the game is in. A message without a call gives up.
+The expert is TextWorld's own policy for the state the game is in. A message without a call gives up. A task whose data
+names a `goal` (`silva.envs.gyms.textworld_goals`) is over when that fact comes to hold; the expert does not know it.
 
 Where one thing is called `chest` and another `type K chest`, the game may ask which chest is meant, and no answer names
 the first: TextWorld's policy says `take key from chest` for ever. Such a thing is taken without saying from where.
@@ -14,7 +15,7 @@ import copyreg
 import re
 import shutil
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,8 +24,9 @@ import textworld
 from textworld.generator import compile_game, make_game
 from textworld.generator.game import GameOptions
 
+from silva.envs.gyms import textworld_goals
 from silva.envs.home import home
-from silva.envs.protocol import Capabilities, Evaluation, Observation
+from silva.envs.protocol import Achieved, Capabilities, Evaluation, Goal, Observation
 from silva.errors import UsageError
 from silva.tree import Message, Task, Tool, assistant, call, system, tool_result, user
 
@@ -81,11 +83,13 @@ class TextWorld:
 
     async def reset(self, task: Task, seed: int) -> Observation:
         """The rules, the objective and the first room."""
-        await self.close()
-        self._game = textworld.start(str(game_file(task.data["size"], task.data["seed"])), request_infos=_WANTED)
-        self._state = self._game.reset()
-        self._ended = False
-        text = f"{self._state['objective']}\n\n{self._state['description']}"
+        await self._enter(task)
+        self._goal: Any = task.data.get("goal")
+        self._held = False
+        asked = self._state["objective"]
+        if self._goal is not None:
+            asked = f"Your task: {textworld_goals.goal(self._state, self._goal).words}."
+        text = f"{asked}\n\n{self._state['description']}"
         return Observation(messages=(_RULES, user(_tidy(text))), tools=(_ACT,))
 
     async def step(self, action: Message) -> Observation:
@@ -104,18 +108,28 @@ class TextWorld:
                     text = f"error: give act a command ({error})"
                 else:
                     # One line, or the interpreter would take the rest for further commands.
-                    self._state, _, self._ended = self._game.step(" ".join(command.split()) or "look")
+                    self._state, _, self._ended = self._game.step(_line(command))
                     text = _tidy(self._state["feedback"])
+                    if self._goal is not None and textworld_goals.holds(self._state, self._goal):
+                        self._held = self._ended = True
             answers.append(tool_result(made.id, text, made.name))
         return Observation(messages=tuple(answers), reward=self._share() - before, done=self._ended)
 
     async def evaluate(self) -> Evaluation:
-        """The game's score over its greatest; success is winning."""
+        """The game's score over its greatest, success is winning; of a goal, whether it came to hold."""
+        if self._goal is not None:
+            return Evaluation(score=float(self._held), success=self._held)
         metrics = {"points": float(self._state["score"]), "most_points": float(self._state["max_score"])}
         return Evaluation(score=self._share(), success=bool(self._state["won"]), metrics=metrics)
 
     async def expert(self) -> Message:
-        """The next command of a winning policy from the present state."""
+        """The next command of a winning policy from the present state.
+
+        Raises:
+            UsageError: the task is a goal, which that policy does not know.
+        """
+        if self._goal is not None:
+            raise UsageError("TextWorld's policy wins the game's own quest; it knows no way to a goal")
         commands = self._state["policy_commands"]
         command = _understood(commands[0], self._state["entities"]) if commands else "look"
         return assistant("", call("act", {"command": command}))
@@ -124,13 +138,49 @@ class TextWorld:
         """Give up."""
         return assistant("I give up.")
 
+    async def goals(self, task: Task) -> Sequence[Goal]:
+        """Facts of the game that do not hold at its beginning."""
+        await self._enter(task)
+        return textworld_goals.goals(self._state)
+
+    async def achieved(self, task: Task, actions: Sequence[Message]) -> Sequence[Achieved]:
+        """The facts that the commands bring about."""
+        await self._enter(task)
+        return textworld_goals.looked_back(self._game, self._state, map(_commands, actions))
+
+    async def task(self, task: Task, goal: Goal) -> Task:
+        """The game with that goal instead of its quest."""
+        await self._enter(task)
+        known = textworld_goals.goal(self._state, goal.data)
+        size, seed = task.data["size"], task.data["seed"]
+        return Task(
+            id=f"textworld/{size}/{seed}/{'-'.join(known.data['fact'])}",
+            env="textworld",
+            instruction=f"A TextWorld game: {known.words}",
+            split="synthesised",
+            data={"size": size, "seed": seed, "goal": known.data},
+            tags=(size, known.pattern),
+        )
+
+    async def actions(self) -> Sequence[Message]:
+        """The commands that the game would take now."""
+        return [assistant("", call("act", {"command": each})) for each in textworld_goals.valid(self._state)]
+
     async def close(self) -> None:
         """End the game."""
         if self._game is not None:
             self._game.close()
             self._game = None
 
+    async def _enter(self, task: Task) -> None:
+        await self.close()
+        self._game = textworld.start(str(game_file(task.data["size"], task.data["seed"])), request_infos=_WANTED)
+        self._state = self._game.reset()
+        self._ended = False
+
     def _share(self) -> float:
+        if self._goal is not None:
+            return float(self._held)
         return max(0.0, float(self._state["score"])) / max(1.0, float(self._state["max_score"]))
 
 
@@ -181,6 +231,21 @@ def _understood(command: str, names: Iterable[str]) -> str:
         return any(name != thing and set(thing.split()) <= words for name, words in known)
 
     return f"take {said[1]}" if several(said[2]) and not several(said[1]) else command
+
+
+def _line(command: str) -> str:
+    return " ".join(command.split()) or "look"
+
+
+def _commands(action: Message) -> list[str]:
+    """The commands of a message; what is none is left out, as `step` answers it in words."""
+    found: list[str] = []
+    for made in action.tool_calls:
+        try:
+            found.append(_line(str(made.parsed()["command"])))
+        except (ValueError, KeyError):
+            continue
+    return found
 
 
 def _tidy(text: str) -> str:
