@@ -14,14 +14,17 @@ from silva.envs.handle import EnvironmentHandle
 from silva.lake import Lake
 from silva.loops.roles.candidate import Candidate
 from silva.loops.roles.exploring import Walk
+from silva.rollout.acted import Acted
 from silva.rollout.guided_nodes import not_taken, takes_turn
 from silva.tree import Message
 
 
 class Abstracter(Protocol):
-    """Implementations are `silva.loops.roles.Implementation`s of role `abstracter`."""
+    """Implementations are `silva.loops.roles.Implementation`s of role `abstracter`. `spent`: all it cost so far, what
+    came to nothing included."""
 
     name: str
+    spent: Acted
 
     async def abstract(self, env: EnvironmentHandle, lake: Lake, walks: Sequence[Walk]) -> list[Candidate]:
         """What the walks brought about that is worth being a task, in the order of the walks.

@@ -104,13 +104,14 @@ class Asker:
         if model is not None:
             await model.close()
 
-    async def ask(self, template: str, fields: dict[str, str], shape: type[Shape]) -> Answer[Shape]:
+    async def ask(self, template: str, fields: dict[str, str], shape: type[Shape], **numbers: int) -> Answer[Shape]:
         """Ask, and once more where the answer is not of the shape.
 
         Args:
             template: the question, with {NAME} where a field goes; it says what JSON to answer with.
             fields: by name; each is shown as material.
             shape: what the JSON must convert to: a msgspec Struct, or a list of one.
+            numbers: further fields, which are no material.
 
         Raises:
             RoleError: neither answer could be read.
@@ -118,12 +119,12 @@ class Asker:
             UsageError, MissingError: the model's name cannot be used.
         """
         prompt = prompt_digest(template)
-        messages = [system(_SYSTEM), user(_filled(template, fields))]
+        messages = [system(_SYSTEM), user(_filled(template, fields, numbers))]
         deed = Acted(role=self.role, by=self.by, model=self.settings.model, prompt=prompt)
         why = ""
         for _ in range(2):
             message, cost = await self._once(messages, prompt)
-            deed = _sum(deed, cost)
+            deed = plus(deed, cost)
             value, why = _read(message.text, shape)
             if not why:
                 return Answer(value=cast(Shape, value), acted=deed)
@@ -141,7 +142,7 @@ class Asker:
                 raise ModelError(error.kind, f"{self.role} {self.by}: {error}") from error
         usage = msgspec.structs.replace(completion.usage, model_seconds=completion.seconds)
         cost = Acted.of(self.role, self.by, usage, model=settings.model, prompt=prompt)
-        self.spent = _sum(self.spent, cost)
+        self.spent = plus(self.spent, cost)
         return completion.message, cost
 
     async def _opened(self) -> Model:
@@ -155,7 +156,8 @@ class Asker:
             return self._model
 
 
-def _sum(one: Acted, other: Acted) -> Acted:
+def plus(one: Acted, other: Acted) -> Acted:
+    """The first deed, with what the other cost besides."""
     return msgspec.structs.replace(
         one,
         prompt_tokens=one.prompt_tokens + other.prompt_tokens,
@@ -165,15 +167,36 @@ def _sum(one: Acted, other: Acted) -> Acted:
     )
 
 
-def _filled(template: str, fields: dict[str, str]) -> str:
+def shared(deed: Acted, count: int) -> list[Acted]:
+    """What each of so many things that one deed made cost; together exactly what it cost."""
+
+    def part(whole: int, number: int) -> int:
+        return whole // count + (number < whole % count)
+
+    return [
+        msgspec.structs.replace(
+            deed,
+            prompt_tokens=part(deed.prompt_tokens, number),
+            completion_tokens=part(deed.completion_tokens, number),
+            seconds=deed.seconds / count,
+            usd=deed.usd / count,
+        )
+        for number in range(count)
+    ]
+
+
+def _filled(template: str, fields: dict[str, str], numbers: dict[str, int]) -> str:
     def shown(found: re.Match[str]) -> str:
+        if found[1] in numbers:
+            return str(numbers[found[1]])
         value = fields[found[1]]
         value = value if len(value) <= LONGEST else f"{value[: LONGEST // 2]}\n[…]\n{value[-LONGEST // 2 :]}"
         # What closes the frame may not come from the material itself.
         return f"<material>\n{value.replace('</material>', '</ material>')}\n</material>"
 
     # In one pass, so that a name in braces within the material stays what it is.
-    return re.sub("{(" + "|".join(map(re.escape, fields)) + ")}", shown, template) if fields else template
+    names = [*fields, *numbers]
+    return re.sub("{(" + "|".join(map(re.escape, names)) + ")}", shown, template) if names else template
 
 
 def _read(text: str, shape: Any) -> tuple[Any, str]:

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, get_args
 from pydantic import ValidationError
 
 from silva.errors import UsageError
-from silva.rollout.acted import ROLES, Role
+from silva.rollout.acted import ROLES, Acted, Role
 from silva.rollout.section import Section
 
 GROUP = "silva.roles"
@@ -44,6 +44,8 @@ class Implementation:
 
     def __init__(self, options: Any = None) -> None:
         self.options: Any = options if options is not None else self.Options()
+        self.spent = Acted(role=self.role, by=self.name)
+        """All it cost so far, what came to nothing included (of an explorer its run's turns say it)."""
 
 
 def make(role: str, name: str, options: Mapping[str, Any] | None = None) -> Any:

@@ -10,13 +10,16 @@ from typing import Protocol
 
 from silva.envs.handle import EnvironmentHandle
 from silva.loops.roles.candidate import Candidate
+from silva.rollout.acted import Acted
 from silva.tree import Task
 
 
 class Writer(Protocol):
-    """Implementations are `silva.loops.roles.Implementation`s of role `writer`."""
+    """Implementations are `silva.loops.roles.Implementation`s of role `writer`. `spent`: all it cost so far, what
+    came to nothing included."""
 
     name: str
+    spent: Acted
 
     async def write(
         self, env: EnvironmentHandle, place: Task, count: int, seed: int = 0, known: Collection[str] = ()

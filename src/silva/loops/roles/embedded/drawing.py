@@ -10,6 +10,7 @@ from random import Random
 
 from silva.envs.handle import EnvironmentHandle
 from silva.envs.protocol import Goal
+from silva.loops.roles.asking import plus, shared
 from silva.loops.roles.candidate import Candidate
 from silva.loops.roles.registry import Implementation
 from silva.rollout.acted import Acted
@@ -36,9 +37,10 @@ class SynthesisWriter(Implementation):
         said: SynthesisOptions = self.options
         offered = [goal for goal in await env.goals(place) if not said.patterns or goal.pattern in said.patterns]
         drawn = in_turn([goal for goal in offered if goal.words not in set(known)], Random(f"{seed}/{place.id}"))
-        seconds = (time.monotonic() - began) / max(1, min(count, len(drawn)))
-        deed = Acted(role="writer", by=self.name, seconds=seconds)
-        return [Candidate(place=place, goal=goal, acted=(deed,)) for goal in drawn[:count]]
+        deed = Acted(role="writer", by=self.name, seconds=time.monotonic() - began)
+        self.spent, drawn = plus(self.spent, deed), drawn[:count]
+        shares = shared(deed, len(drawn))
+        return [Candidate(place=place, goal=goal, acted=(each,)) for goal, each in zip(drawn, shares, strict=True)]
 
 
 def in_turn(goals: list[Goal], chance: Random) -> list[Goal]:

@@ -10,6 +10,7 @@ from pydantic import Field
 from silva.envs.handle import EnvironmentHandle
 from silva.lake import Lake
 from silva.loops.roles.abstracter import actions_of
+from silva.loops.roles.asking import plus, shared
 from silva.loops.roles.candidate import Candidate, Source
 from silva.loops.roles.exploring import Walk
 from silva.loops.roles.registry import Implementation
@@ -45,22 +46,24 @@ class Hindsight(Implementation):
         if not actions:
             return []
         reached = await env.achieved(walk.task, actions)
+        deed = Acted(role="abstracter", by=self.name, seconds=time.monotonic() - began)
+        self.spent = plus(self.spent, deed)
         since = 0 if said.whole else walk.before
         chosen = [each for each in reached if each.turn > since and len(each.kept) >= said.least]
         chosen = sorted(chosen, key=lambda each: -each.turn)[: said.each]
         if not chosen:
             return []
         # One look back found them all, so each bears its share of what it took.
-        seconds = (time.monotonic() - began) / len(chosen)
+        shares = shared(deed, len(chosen))
         return [
             Candidate(
                 place=walk.task,
                 goal=each.goal,
                 solution=tuple(actions[number] for number in each.kept),
                 source=source_of(walk, nodes[each.turn - 1]),
-                acted=(Acted(role="abstracter", by=self.name, seconds=seconds),),
+                acted=(share,),
             )
-            for each in sorted(chosen, key=lambda each: each.turn)
+            for each, share in zip(sorted(chosen, key=lambda each: each.turn), shares, strict=True)
         ]
 
 
