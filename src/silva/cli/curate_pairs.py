@@ -27,16 +27,23 @@ def pairs(
     by: Annotated[str, typer.Option(help="By this verifier's scores, where it is not the one that chose.")] = "",
     margin: Annotated[float, typer.Option(min=0.0, help="Scores lie further apart than this.")] = 0.0,
     every: Annotated[bool, typer.Option("--every", help="The best against each that is worse, not the worst.")] = False,
+    judged_by: Annotated[
+        str, typer.Option(help="verifier; people: those they rated, at their word; both: theirs where there is one.")
+    ] = "verifier",
     force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
     lake: Annotated[str | None, typer.Option(envvar="SILVA_LAKE", help="Folder or object-store URL.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
 ) -> int:
     """Pair what candidates came to at each turn: better and worse actions behind the same words, with exact ids. Says
     how often each side erred, which tools it called, how alike the two are, and how often a verifier was right."""
+    from dataclasses import replace
+    from typing import cast, get_args
+
     import msgspec
 
     from silva.curate.pair_statistics import pair_statistics
     from silva.curate.pairs import Paired, candidate_pairs, pairs_of_run, step_pairs, write_pairs
+    from silva.curate.ratings import By, judged, ratings
     from silva.curate.verifier_accuracy import REFERENCE, verifier_accuracy, verifiers_of
     from silva.lake import open_lake
     from silva.rollout.judged import searches
@@ -48,6 +55,8 @@ def pairs(
         raise UsageError("name a run: --run NAME; see `silva trees list`")
     if of not in ("candidates", "tries"):
         raise UsageError(f"--of {of!r}: give candidates or tries")
+    if judged_by not in get_args(By):
+        raise UsageError(f"--judged-by {judged_by!r}: give verifier, people or both")
     if of == "tries" and (by or every):
         raise UsageError(
             "--by and --every are for candidates; tries are paired by their scores, the best and the worst"
@@ -63,6 +72,7 @@ def pairs(
 
     with open_lake(lake, mode="read") as opened:
         found = sum((pairs_of_run(opened, name, pair) for name in dict.fromkeys(run)), Paired())
+        found = replace(found, pairs=judged(found.pairs, ratings(opened, found.pairs), cast(By, judged_by)))
         searched = [each for name in dict.fromkeys(run) for each in searches(opened.nodes(run_id=name))]
         if of == "candidates" and not searched:
             raise UsageError(

@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import msgspec
 
+from silva.console.admission import Admission
 from silva.console.loops import Loops
 from silva.console.orders import Orders
 from silva.console.rating import Ratings
@@ -74,6 +75,7 @@ class ConsoleApp:
         cookie: the name of this console's cookie.
         loops: the loops it shows.
         ratings: pairs of steps that people rate.
+        admission: tasks that wait for a person.
     """
 
     def __init__(
@@ -85,10 +87,11 @@ class ConsoleApp:
         cookie: str,
         loops: Loops,
         ratings: Ratings,
+        admission: Admission,
     ) -> None:
         self._reading, self._orders, self._users = reading, orders, users
-        self._trail, self._cookie = trail, cookie
-        self._questions = questions(reading, orders, trail, loops, ratings)
+        self._trail, self._cookie, self._admission = trail, cookie, admission
+        self._questions = questions(reading, orders, trail, loops, ratings, admission)
         self._order_routes = order_routes(orders)
         self._files = static_files()
         self._streams = 0
@@ -183,7 +186,7 @@ class ConsoleApp:
     async def _api(self, exchange: Exchange, name: str, method: str, query: dict[str, str], user: User) -> None:
         if method == "GET":
             if name == "me":
-                await self._json(exchange, self._me(user))
+                await self._json(exchange, await asyncio.to_thread(self._me, user))
                 return
             question = self._questions.get(name)
             if question is None:
@@ -218,7 +221,7 @@ class ConsoleApp:
             "lake": self._reading.lake.location,
             "trouble": watch.trouble,
             "longest": MOST_CHARS,
-            "waiting": len(watch.presence.waiting()),
+            "waiting": len(watch.presence.waiting()) + self._admission.count(),
             **counts,
         }
 

@@ -22,6 +22,7 @@ from typing import Any
 import msgspec
 
 import silva.guide as guide
+from silva.console.admission import Admission, Admit
 from silva.console.data_engine import promote
 from silva.console.rating import Rate, Ratings
 from silva.console.reading import Reading
@@ -90,10 +91,12 @@ class Orders:
         trail: where deeds are noted.
         datasets: the folder of data sets.
         ratings: pairs that people rate.
+        admission: tasks that wait for a person.
     """
 
-    def __init__(self, reading: Reading, trail: Trail, datasets: Path, ratings: Ratings) -> None:
-        self._reading, self._trail, self._datasets, self._ratings = reading, trail, datasets, ratings
+    def __init__(self, reading: Reading, trail: Trail, datasets: Path, ratings: Ratings, admission: Admission) -> None:
+        self._reading, self._trail, self._datasets = reading, trail, datasets
+        self._ratings, self._admission = ratings, admission
 
     def say(self, user: User, order: Say) -> dict[str, Any]:
         """Speak to a run.
@@ -191,6 +194,17 @@ class Orders:
         """
         fields = msgspec.structs.asdict(order)
         return self._noted(user, "rate pair", fields, lambda: self._ratings.rate(order, user.name))
+
+    def admit(self, user: User, order: Admit) -> dict[str, Any]:
+        """Let a task that a loop made be learnt on, or not.
+
+        Raises:
+            UsageError: the run has no such task, or it does not wait.
+            StoreError: another process writes the lake.
+        """
+        did = "approve task" if order.approved else "refuse task"
+        fields = {"run": order.run, "task": order.task, "why": order.why}
+        return self._noted(user, did, fields, lambda: self._admission.decide(order, user.name))
 
     def words(self, run: str) -> dict[str, Any]:
         """Everything that was said to a run, what became of it, and who waits for approval."""

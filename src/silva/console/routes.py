@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from silva.console.admission import Admission, Admit
 from silva.console.attempt import CUT, RUNNING
 from silva.console.data_engine import job, overview
 from silva.console.inbox import inbox
@@ -46,7 +47,9 @@ class Order(msgspec.Struct, frozen=True):
     do: Callable[[User, bytes], Any]
 
 
-def questions(reading: Reading, orders: Orders, trail: Trail, loops: Loops, ratings: Ratings) -> dict[str, Question]:
+def questions(
+    reading: Reading, orders: Orders, trail: Trail, loops: Loops, ratings: Ratings, admission: Admission
+) -> dict[str, Question]:
     """Every question by its path. Of each the query's `me` is who asks, whatever the page says."""
 
     def place(query: Query) -> dict[str, str]:
@@ -127,6 +130,7 @@ def questions(reading: Reading, orders: Orders, trail: Trail, loops: Loops, rati
         ),
         "loops": Question("viewer", lambda query: {"loops": loops.every()}),
         "loop": Question("viewer", lambda query: loops.one(_needed(query, "id"), query.get("seen", ""))),
+        "admission": Question("viewer", lambda query: admission.waiting()),
         "rating": Question(
             "viewer", lambda query: ratings.asked(_needed(query, "of"), query["me"], query.get("at", ""))
         ),
@@ -142,6 +146,7 @@ def order_routes(orders: Orders) -> dict[str, Order]:
         "say": Order("guide", lambda user, body: orders.say(user, _read(body, Say))),
         "label": Order("guide", lambda user, body: orders.label(user, _read(body, Label))),
         "promote": Order("guide", lambda user, body: orders.promote(user, _read(body, Promote))),
+        "admit": Order("guide", lambda user, body: orders.admit(user, _read(body, Admit))),
         "rate": Order("guide", lambda user, body: orders.rate(user, _read(body, Rate))),
         "dataset": Order("guide", lambda user, body: orders.save(user, _read(body, Save))),
     }

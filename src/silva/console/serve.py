@@ -13,6 +13,7 @@ from pathlib import Path
 
 import uvicorn
 
+from silva.console.admission import Admission
 from silva.console.app import ConsoleApp
 from silva.console.loops import Loops
 from silva.console.orders import Orders
@@ -52,8 +53,9 @@ def console_app(
     kept = Trail(trail if trail is not None else trail_of(location))
     known = Loops(reading, loops)
     ratings = Ratings(reading, known)
-    orders = Orders(reading, kept, datasets, ratings)
-    return ConsoleApp(reading, orders, users, kept, f"silva_console_{port}", known, ratings)
+    admission = Admission(reading.lake)
+    orders = Orders(reading, kept, datasets, ratings, admission)
+    return ConsoleApp(reading, orders, users, kept, f"silva_console_{port}", known, ratings, admission)
 
 
 def trail_of(location: str) -> Path:
