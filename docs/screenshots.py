@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -73,22 +72,11 @@ def main() -> None:
 
 
 def _red_team(room: Path, env: dict[str, str], chromium: str, output: Path) -> None:
-    """A plan against two scripted models, one that does whatever it reads and one that wavers; a defence beside it."""
-    shutil.copytree(ROOT / "tests" / "redteam", room / "models")
-    plan = """
-    run: trial
-    attack: [tool_result/plain/answer, tool_result/base64/answer, memory/authority/leak, user_turn/important/deny]
-    defence: [classifier]
-    rollout: {env: arithmetic, tasks: {split: chain, limit: 2}, budget: {turns: 6}}
-    targets:
-      obedient: {model: "scripted:models/obedient.yaml"}
-      wavering: {model: "scripted:models/wavering.yaml"}
-    """
-    (room / "trial.yaml").write_text(textwrap.dedent(plan), encoding="utf-8")
-    silva = [sys.executable, "-m", "silva", "redteam", "run", "--plan", "trial.yaml", "--lake", "red"]
+    """The plan of the guide against three stand-ins for models, with and without a defence."""
+    silva = [sys.executable, "-m", "silva", "redteam", "run", "--plan", "examples/redteam/sums.yaml", "--lake", "red"]
     subprocess.run(silva, cwd=room, env=env, check=True)
     with _opened(room, env, chromium, "red") as (page, base):
-        page.goto(f"{base}/#/redteam/trial")
+        page.goto(f"{base}/#/redteam/sums")
         page.locator(".heat .hot").first.wait_for()
         _keep(page, output / "redteam.png")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import msgspec
 import pytest
 from playing import play, read
 
@@ -121,6 +122,8 @@ async def test_costs_and_standards(tmp_path: Path) -> None:
     found = [read(tmp_path / run)[0] for run in ("none", "with", "bad")]
     (cost,) = costs(found)
     assert (cost.defence, cost.tasks, cost.lost, cost.won) == ("approval", 1, 0.0, 0.0)
+    other = msgspec.structs.replace(found[0].outcome, success=not found[0].outcome.success)
+    assert costs([*found, msgspec.structs.replace(found[0], model="another", outcome=other)]) == [cost]
     log = json.loads(json.dumps(sarif(rates(found), found)))
     (run,) = log["runs"]
     (result,) = run["results"]

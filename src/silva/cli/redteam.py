@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -108,6 +110,9 @@ def run(
     lake: Location = None,
     limit: Annotated[int | None, typer.Option(help="So many tasks of each environment.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue, nothing twice.")] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="With --resume: try again what failed at model, budget or host.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the runs, play nothing.")] = False,
     most: Most = None,
     sarif: Sarif = None,
@@ -119,6 +124,10 @@ def run(
 
     from silva.cli.config import load
 
+    told = Outputs(most, sarif, junit, as_json)
+    if retry_failed and not resume:
+        raise UsageError("--retry-failed goes with --resume")
+    again = Again(resume, retry_failed)
     if plan is not None:
         from silva.cli.redteam_plan import planned_in
 
@@ -128,7 +137,7 @@ def run(
                 "--plan says what is attacked and how: beside it --lake, --limit, --resume and outputs stand"
             )
         location, called, runs = planned_in(plan, lake, limit)
-        _end(location, called, runs, [], [], resume, dry_run, most, sarif, junit, as_json)
+        _end(Planned(location, called, runs), told, again, dry_run=dry_run)
         return
     from silva.redteam.attack import attacks
     from silva.redteam.plan import planned, undefended, with_defence
@@ -163,7 +172,7 @@ def run(
         defences=defence or (),
     )
     played = [undefended(settings), *defended]
-    _end(settings.lake, settings.run, runs, played, searches, resume, dry_run, most, sarif, junit, as_json)
+    _end(Planned(settings.lake, settings.run, runs, played, searches), told, again, dry_run=dry_run)
 
 
 @app.command()
@@ -193,57 +202,89 @@ app.command()(replay)
 app.command()(matrix)
 
 
-def _end(
-    location: str,
-    name: str,
-    runs: dict[str, Any],
-    settings: list[Any],
-    searches: list[Any],
-    resume: bool,
-    dry_run: bool,
-    most: float | None,
-    sarif: Path | None,
-    junit: Path | None,
-    as_json: bool,
-) -> None:
+@dataclass(frozen=True)
+class Planned:
+    """What is to be played, by a plan's name: `runs` as they are, and `searches` under each of `settings`."""
+
+    lake: str
+    name: str
+    runs: dict[str, Any]
+    settings: Sequence[Any] = ()
+    searches: Sequence[Any] = ()
+
+    def listed(self) -> dict[str, Any]:
+        """Its runs and what is done to the agent in each."""
+        found: dict[str, Any] = {each: one.model_dump(mode="json")["stages"] for each, one in self.runs.items()}
+        return found | {
+            f"{each.name(self.name)}.r1 … r{each.rounds}": {"writer": each.writer} for each in self.searches
+        }
+
+
+@dataclass(frozen=True)
+class Again:
+    """Whether runs that the lake holds are gone on with, and whether what failed at no agent's doing is tried again."""
+
+    resume: bool
+    retry_failed: bool
+
+    @property
+    def retried(self) -> frozenset[str]:
+        """The boundaries at which what failed is tried again."""
+        return frozenset({"model", "budget", "infrastructure"} if self.retry_failed else ())
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """How what came of a plan is told, and the bar that it is held to."""
+
+    most: float | None
+    sarif: Path | None
+    junit: Path | None
+    as_json: bool
+
+
+def _end(planned: Planned, outputs: Outputs, again: Again, *, dry_run: bool) -> None:
     """Play what was planned, tell what came of it, and hold it to its bar."""
     from silva.cli.redteam_show import held, tell
 
     if dry_run:
-        listed: dict[str, Any] = {each: one.model_dump(mode="json")["stages"] for each, one in runs.items()}
-        listed |= {f"{each.name(name)}.r1 … r{each.rounds}": {"writer": each.writer} for each in searches}
-        print_json(listed) if as_json else sys.stdout.write("".join(f"{each}\n" for each in listed))
+        listed = planned.listed()
+        print_json(listed) if outputs.as_json else sys.stdout.write("".join(f"{each}\n" for each in listed))
         return
-    left = asyncio.run(_play(location, runs, settings, searches, resume))
-    told = tell(location, [name], as_json)
+    left = asyncio.run(_play(planned, again))
+    told = tell(planned.lake, [planned.name], outputs.as_json)
     if left:
-        typer.echo(f"{left} episodes are left: the same command with --run {name} --resume continues", err=True)
+        more = f"the same command with --run {planned.name} --resume continues"
+        typer.echo(f"{left} episodes are left: {more}", err=True)
         raise typer.Exit(int(Exit.INCOMPLETE))
-    held(name, told, most, sarif, junit)
+    held(planned.name, told, outputs.most, outputs.sarif, outputs.junit)
 
 
-async def _play(location: str, runs: dict[str, Any], settings: list[Any], searches: list[Any], resume: bool) -> int:
+async def _play(planned: Planned, again: Again) -> int:
     from silva.cli.interrupting import heed_interrupts
     from silva.lake import Lake
     from silva.redteam.searching import search
     from silva.rollout.run import Hooks, run_rollout
 
     begun = set[str]()
-    if resume:
-        with Lake.open(location, mode="read") as opened:
+    if again.resume:
+        with Lake.open(planned.lake, mode="read") as opened:
             begun = {each.id for each in opened.runs()}
 
-    async def play(config: Any, again: bool) -> int:
+    async def play(config: Any, known: bool) -> int:
         typer.echo(f"{config.run} …", err=True)
-        hooks = Hooks(on_start=lambda scheduler, ledger, total: heed_interrupts(scheduler))
-        return (await run_rollout(config, resume=again, hooks=hooks)).remaining
+        hooks = Hooks(
+            on_start=lambda scheduler, ledger, total: heed_interrupts(scheduler),
+            retry=again.retried if known else frozenset(),
+        )
+        return (await run_rollout(config, resume=known, hooks=hooks)).remaining
 
-    for name, config in runs.items():
+    for name, config in planned.runs.items():
         left = await play(config, name in begun)
         if left:
             return left
-    for each in searches:
-        for one in settings:
+    for each in planned.searches:
+        for one in planned.settings:
             typer.echo(f"{each.name(one.run)} …", err=True)
             left = await search(one, each, playing=play)
             if left:

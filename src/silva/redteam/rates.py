@@ -16,6 +16,7 @@ from silva.errors import UsageError
 from silva.lake import Lake
 from silva.redteam.verdict import told
 from silva.report import Interval
+from silva.report.dialogue import named as named_model
 from silva.report.interval import proportion
 from silva.tree import Record, Trajectory
 
@@ -152,11 +153,12 @@ class Cost(Record, frozen=True, kw_only=True):
 
 
 def costs(trajectories: Iterable[Trajectory]) -> list[Cost]:
-    """What each defence costs in tasks done, on the same tasks without an attack."""
-    done: defaultdict[str, dict[tuple[str, int], bool]] = defaultdict(dict)
+    """What each defence costs in tasks done, on the same tasks without an attack, by the same model and agent."""
+    done: defaultdict[str, dict[tuple[str | int, ...], bool]] = defaultdict(dict)
     for each in trajectories:
         if not each.superseded and each.outcome.success is not None and not attacked(each):
-            done[named(each).removeprefix("with ")][each.task_id, each.index] = each.outcome.success
+            where = named_model(each.model), each.agent, each.env, each.task_id, each.index
+            done[named(each).removeprefix("with ")][where] = each.outcome.success
     found: list[Cost] = []
     for name in sorted(set(done) - {""}):
         pairs = [(done[""][place], held) for place, held in done[name].items() if place in done[""]]
