@@ -30,7 +30,9 @@ def test_the_examples_are_plans_and_what_they_attack_with_decides_all_stages() -
     large = mine.config.model_validate(yaml.safe_load((EXAMPLES / "endpoint.yaml").read_text(encoding="utf-8")))
     assert sum(each.kind == "guard" for each in mine.plan(large)) == 3
 
-    attacks = configured().attacks.model_dump()
+    read = configured().attacks  # a list stands for each of its attacks with each of its goals
+    assert len({(each.attack, each.wish) for each in read.learn}) == len(read.learn) == 24 and len(read.held_out) == 2
+    attacks = read.model_dump()
     other = configured(attacks={**attacks, "held_out": attacks["held_out"][:1]})
     assert all(one.inputs != two.inputs for one, two in zip(loop, mine.plan(other), strict=True))
     searched = configured(find={"turns": 7})

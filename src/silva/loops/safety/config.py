@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from silva.curate.ratings import By
 from silva.errors import UsageError
@@ -48,12 +49,29 @@ class AttacksConfig(Section):
     """What is learnt from and what is held out: they share neither framing nor goal with its options, so that what
     holds against the second was not learnt by heart. Tasks with one of `tags` are attacked (any where none is named);
     the others stand among the benign rows and in utility: tasks that ask for what an attack asks for belong there, so
-    that doing it for nobody costs. Each that is held out is played on at most `tasks` of a part."""
+    that doing it for nobody costs. Each that is held out is played on at most `tasks` of a part.
+
+    An entry whose `attack` or `goal` is a list stands for each of them with each."""
 
     learn: tuple[AttackConfig, ...] = Field(min_length=1)
     held_out: tuple[AttackConfig, ...] = Field(min_length=1)
     tags: tuple[str, ...] = ()
     tasks: int | None = Field(default=None, ge=2)
+
+    @field_validator("learn", "held_out", mode="before")
+    @classmethod
+    def _each(cls, value: object) -> object:
+        if not isinstance(value, list | tuple):
+            return value
+        made: list[object] = []
+        for entry in value:  # pyright: ignore[reportUnknownVariableType]
+            if not isinstance(entry, dict):
+                made.append(entry)
+                continue
+            said: dict[str, object] = {str(key): one for key, one in entry.items()}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+            lists = {key: one for key, one in said.items() if key in ("attack", "goal") and isinstance(one, list)}
+            made += [{**said, **dict(zip(lists, each, strict=True))} for each in product(*lists.values())]
+        return made
 
     @model_validator(mode="after")
     def _apart(self) -> AttacksConfig:
