@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from silva.curate.mask.rules import rules
@@ -77,7 +78,7 @@ def read_corpus(
         for row in reading:
             if row.trajectory is not None and row.trajectory.superseded:
                 continue
-            walk = _walk(row, dict(achieved or {}))
+            walk = walk_of(row, achieved or {})
             if not walk["turns"] or row.id in rows:
                 continue
             if {_plain(str(walk["task"])), _plain(str(walk["words"]))} & hidden:
@@ -106,7 +107,8 @@ def asked(nodes: Sequence[Node]) -> str:
     return said[-1] if said else walk.task
 
 
-def _walk(row: Row, achieved: dict[str, Sequence[tuple[str, int]]]) -> dict[str, Any]:
+def walk_of(row: Row, achieved: Mapping[str, Sequence[tuple[str, int]]] = MappingProxyType({})) -> dict[str, Any]:
+    """A row as the walk that a curation is given; `achieved` as in `read_corpus`."""
     trajectory = row.trajectory
     outcome = trajectory.outcome if trajectory is not None else None
     walk = read_walk(row.nodes, outcome)

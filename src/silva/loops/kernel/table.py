@@ -24,6 +24,9 @@ OWN = {
     "safety": Row(
         "silva.loops.safety.kind:SAFETY", "Attack, find safe siblings, train, attack again with what was held out."
     ),
+    "curateevo": Row(
+        "silva.loops.curateevo.kind:CURATEEVO", "Curate, train, diagnose, revise the code that curates, prove."
+    ),
 }
 """Silva's own kinds."""
 

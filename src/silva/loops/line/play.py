@@ -24,7 +24,7 @@ from silva.lake.place import place
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.progress import teller
 from silva.loops.kernel.stage import Stage
-from silva.loops.line.config import LineConfig
+from silva.loops.line.config import LineConfig, LineTasks
 from silva.loops.line.head import part_file, task_file
 from silva.loops.line.lost import give_back, lost
 from silva.models.local.shared import start_anew
@@ -140,13 +140,13 @@ def told(result: RunResult) -> Json:
     }
 
 
-async def candidates(loop: Loop[LineConfig]) -> list[Task]:
-    """The tasks the loop is about, in the environment's order.
+async def candidates(loop: Loop[LineConfig], wanted: LineTasks | None = None) -> list[Task]:
+    """The tasks the loop is about, or those that are `wanted` besides, in the environment's order.
 
     Raises:
         UsageError: there are none, or fewer than three.
     """
-    wanted, env = loop.config.tasks, loop.config.env
+    wanted, env = wanted or loop.config.tasks, loop.config.env
     if wanted.file is not None:
         try:
             tasks = read_tasks(wanted.file.read_text(encoding="utf-8"), wanted.file.name, env)

@@ -117,7 +117,7 @@ class Skills(Stage):
         if self._give == "index":
             lines = (f"- {each.skill.name}: {each.skill.description}" for each in self._given)
             return user("\n".join((_INDEX, *lines)))
-        return user("\n\n".join((_OPENING, *(each.skill.body for each in self._given))))
+        return user(given(self._given))
 
     def _read(self, arguments: str) -> str:
         try:
@@ -129,6 +129,11 @@ class Skills(Stage):
 
     def _names(self) -> list[str]:
         return [each.skill.name for each in self._given]
+
+
+def given(found: Sequence[Found]) -> str:
+    """Whole skills, as an agent reads them behind its task."""
+    return "\n\n".join((_OPENING, *(each.skill.body for each in found)))
 
 
 def _stamp(bank: str) -> tuple[tuple[str, int, int], ...]:

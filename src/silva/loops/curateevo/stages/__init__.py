@@ -1,0 +1,2 @@
+"""What the stages do that are CurateEvo's own; the others are those of every line. Each may be run again after a
+kill."""
