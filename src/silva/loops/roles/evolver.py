@@ -36,7 +36,8 @@ class Wanted:
     """What an evolver is asked for: `count` revisions of a phase. `points` is empty where nobody diagnosed. `known` are
     digests that were judged already: those need not be proposed. `seed` draws what is drawn. `judge` is there for
     evolvers that search by themselves; `tasks` are its dev tasks, `calls` the most curations it may have judged.
-    `sample` are walks of the corpus to look at. What an evolver plays is kept in `lake`, as runs that begin with `run`."""
+    `sample` are walks of the corpus to look at. What an evolver plays is kept in `lake`, as runs that begin with
+    `run`."""
 
     phase: Phase
     count: int
