@@ -1,6 +1,7 @@
 """What is learnt: an environment's tasks, kept apart, and how they are played.
 
     babyai           GoToObjS4 and GoToLocalS5N2: two small rooms, an object named in the mission, several turns
+    babyai-steps     small rooms in layouts of their own, as many as are needed (sport.py)
     babyai-rooms     larger rooms of the same, one object or few, five to ten turns: a wrong turn has time to cost more
     babyai-acts      doors to open and things to pick up, after rooms in which one only walks (`first`)
     reasoning-gym/…  one generator's questions, one turn, the answer between tags
@@ -104,6 +105,35 @@ class Split(Setting):
             return await pool.tasks(split=name)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Layouts(Setting):
+    """Levels of BabyAI in layouts of their own: `learnt` to learn from and `held_out` to measure on, of each level; of
+    the latter those are left that look at first like none of the former."""
+
+    learnt: int
+
+    def tasks(self) -> tuple[list[Task], list[Task]]:
+        """See `Setting`; `held_out` counts tasks of each level."""
+        one, other = (
+            self._grids(range(20_000, 20_000 + self.learnt)),
+            self._grids(range(90_000, 90_000 + self.held_out)),
+        )
+        return one, other
+
+    def _grids(self, seeds: range) -> list[Task]:
+        return [
+            Task(
+                id=f"babyai/{level}/{seed}",
+                env="babyai",
+                instruction=f"BabyAI {level}, grid {seed}",
+                data={"level": level, "seed": seed},
+                tags=(level,),
+            )
+            for seed in seeds
+            for level in self.tags
+        ]
+
+
 _ENDLESS = {("number_sequence", 1705)}
 """Questions whose generator squares a number until it has millions of digits, and does not come back."""
 
@@ -112,6 +142,13 @@ SETTINGS = {
         env="babyai",
         play={"agent": "react", "pool": 24, "sampling": {"max_tokens": 24}, "budget": {"turns": 8}},
         held_out=40,
+        tags=("GoToObjS4-v0", "GoToLocalS5N2-v0"),
+    ),
+    "babyai-steps": Layouts(
+        env="babyai",
+        play={"agent": "react", "pool": 24, "sampling": {"max_tokens": 24}, "budget": {"turns": 8}},
+        learnt=150,
+        held_out=30,
         tags=("GoToObjS4-v0", "GoToLocalS5N2-v0"),
     ),
     "babyai-rooms": Setting(

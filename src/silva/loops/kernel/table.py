@@ -27,6 +27,7 @@ OWN = {
     "curateevo": Row(
         "silva.loops.curateevo.kind:CURATEEVO", "Curate, train, diagnose, revise the code that curates, prove."
     ),
+    "sport": Row("silva.loops.sport.kind:SPORT", "Search steps, prefer the best, learn from all pairs, prove."),
 }
 """Silva's own kinds."""
 

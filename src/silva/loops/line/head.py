@@ -16,20 +16,20 @@ from silva.train.registry import Registry
 
 
 def head_of(loop: Loop[LineConfig], before: Stage | None = None) -> str:
-    """The version that plays when a stage runs, or in the end: the last one promoted before it, or the base; the base
-    too where a proof took the head back, be it that rounds were added then.
+    """The version that plays when a stage runs, or in the end: the last one promoted before it, or the base; where a
+    proof took the head back, the one that it was proven against, be it that rounds were added then.
 
     Raises:
         StoreError: there is no base yet.
     """
-    base = name = str(loop.given("base")["version"])
+    name = str(loop.given("base")["version"])
     for number in range(1, (before.round if before else 0) or len(loop.config.rounds) + 1):
         found = loop.outputs(f"round-{number}.judge")
         if found is not None and found["promoted"]:
             name = str(found["candidate"])
         proof = loop.outputs(f"prove-after-{number}")  # once the loop's end
         if proof is not None and proof["rolled_back"]:
-            name = base
+            name = str(proof["base"])
     return name
 
 

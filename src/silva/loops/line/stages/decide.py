@@ -23,7 +23,7 @@ from silva.tree import Json
 
 def run(loop: Loop[LineConfig], stage: Stage) -> Json:
     """Decide; a decision that the registry holds already is not made again."""
-    return _judge(loop, stage) if stage.kind == "judge" else _prove(loop, stage)
+    return _judge(loop, stage) if stage.kind == "judge" else prove(loop, stage, str(loop.given("base")["version"]))
 
 
 def _judge(loop: Loop[LineConfig], stage: Stage) -> Json:
@@ -41,8 +41,9 @@ def _judge(loop: Loop[LineConfig], stage: Stage) -> Json:
     return {"candidate": candidate, "head": head, "promoted": better, "verdict": msgspec.to_builtins(verdict)}
 
 
-def _prove(loop: Loop[LineConfig], stage: Stage) -> Json:
-    base, head = str(loop.given("base")["version"]), head_of(loop, stage)
+def prove(loop: Loop[LineConfig], stage: Stage, base: str) -> Json:
+    """Measure the head and the version that it is to be better than on `test`; take back a head that is worse."""
+    head = head_of(loop, stage)
     if head == base:
         return {"base": base, "head": head, "rolled_back": False, "verdict": None, "measured": {}}
     measured = {v: once(loop, stage, v, partial(measure, loop, stage, v, "test")) for v in (base, head)}

@@ -1,4 +1,5 @@
-"""Stage `train`: from the head's weights and the selected samples to a candidate's. Goes on from its checkpoint."""
+"""Stage `train`: from a version's weights, the head's or another's, and the selected samples to a candidate's. Goes on
+from its checkpoint."""
 
 from __future__ import annotations
 
@@ -17,14 +18,20 @@ from silva.train.output import CONFIG
 from silva.tree import Json, digest
 
 
-def run(loop: Loop[LineConfig], stage: Stage) -> Json:
+def run(loop: Loop[LineConfig], stage: Stage, start: str = "") -> Json:
     """Train.
+
+    Args:
+        loop: whose.
+        stage: the round's.
+        start: the version that it begins from; the head where none is named.
 
     Raises:
         Nothing: it diverged, so the round has no candidate; the last good weights stay.
         UsageError, MissingError, StoreError: as `silva.train.launch.train`.
     """
-    config = training(loop, stage)
+    start = start or head_of(loop, stage)
+    config = training(loop, stage, start)
     used = (config.output / CONFIG).exists() or (config.output / "checkpoints").exists()
     result = train(config, resume=used, out=sys.stderr)
     if result.status == "diverged" or result.policy is None:
@@ -35,18 +42,19 @@ def run(loop: Loop[LineConfig], stage: Stage) -> Json:
         "algorithm": config.algorithm.name,
         "steps": result.step,
         "config": digest(repr(sorted(config.decisive().items()))),
-        "parent": head_of(loop, stage),
+        "parent": start,
     }
 
 
-def training(loop: Loop[LineConfig], stage: Stage) -> TrainConfig:
-    """The round's training run. Its number of steps, where epochs are asked for, is that of the groups selected."""
+def training(loop: Loop[LineConfig], stage: Stage, start: str) -> TrainConfig:
+    """The round's training run, from the version `start`. Its number of steps, where epochs are asked for, is that
+    of the groups selected."""
     settings = loop.config.rounds[stage.round - 1]
     selected = loop.given(f"round-{stage.round}.select")
     values: dict[str, Any] = {
         "run": loop.run_name(stage),
         "output": loop.round_folder(stage) / "train",
-        "policy": trained_from(loop, head_of(loop, stage)),
+        "policy": trained_from(loop, start),
         "algorithm": settings.algorithm,
         "data": {"files": [loop.folder / str(selected["file"])], **selected.get("reading", {})},
         "optimiser": settings.optimiser,

@@ -60,6 +60,7 @@ class Completions:
             acted=Acted.of("verifier", self.name, meter.usage, model=case.live.config.policy_name),
             facts={
                 "completions": len(jobs),
+                "steps": meter.steps,
                 "unjudged": sum(end is None for end in ends),
                 **({"fault": faults[0]} if faults else {}),
             },
@@ -93,6 +94,7 @@ class Completions:
         path.act(candidate.turn, candidate.started)
         most = live.limit if self._turns is None else min(live.limit, path.turns + self._turns)
         observation = await meter.waited(env.step(candidate.action))
+        meter.steps += 1
         while not (observation.done or observation.truncated):
             tried.images.update(observation.blobs)
             path.observe(observation, 0.0)
@@ -105,5 +107,6 @@ class Completions:
             meter.add(turn.usage)
             path.act(turn, started)
             observation = await meter.waited(env.step(turn.message))
+            meter.steps += 1
             await asyncio.sleep(0)  # a policy without a model never waits
         return (await meter.waited(env.evaluate())).score

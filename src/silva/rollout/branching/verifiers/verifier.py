@@ -101,10 +101,12 @@ class Verifier(Protocol):
 
 @dataclass(slots=True)
 class Meter:
-    """Counts what one verifier spends: on the search's bill, and for its `Acted`."""
+    """Counts what one verifier spends: on the search's bill, and for its `Acted`; and the `steps` that it takes in
+    copies of the environment."""
 
     bill: Bill
     usage: Usage = NO_USAGE
+    steps: int = 0
 
     def add(self, usage: Usage) -> None:
         """Count what was spent."""

@@ -1,0 +1,207 @@
+"""SPORT (L3): does a policy learn from steps that it searched itself, without an expert, and is it the search that teaches?
+
+    python benchmarks/learning/sport.py --env babyai-steps --policy tiny --seeds 60 61 62 63 64 --parallel 2
+
+Each seed makes its own policy from nothing, which imitates some of the expert's episodes (SFT), and then one loop (`silva
+loop sport`) whose rounds are the arms, all from SFT, on the same tasks, measured on the same tasks that no training saw:
+
+    SPORT      three iterations; 4 candidates a turn, a verifier by completions; each from SFT on all pairs so far
+    outcome    whole tries, the best of a task against its worst, three iterations of as many steps in the environment
+    picks      SFT on what SPORT's verifier picked, without what it rejected
+    random     the same search with a verifier that draws lots: it must hurt, or at least not help
+    n 2, n 8   the first iteration with fewer and more candidates (n 1 has no pairs: it is SFT)
+
+What the verifier prefers is checked before it is learnt from: by the expert, who goes on from both sides of some pairs.
+The claim, over tasks and over seeds and tasks, at least five seeds fixed beforehand: SPORT's last iteration is better than
+SFT (both intervals above 0), and not worse than the iteration before it (no interval below 0).
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from statistics import fmean
+from typing import Any
+
+from experiment import Experiment
+from runner import Seed, main
+from safety import cpu_minutes
+from student import Student
+from table import Row, together
+
+from silva.lake import Lake
+from silva.loops.kernel.ledger import Entry
+from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.stage import Nothing
+from silva.loops.line.verdict import rates
+from silva.loops.sport.config import SportConfig
+from silva.loops.sport.kind import SPORT
+from silva.loops.sport.shown import rate
+from silva.models.tiny.folder import write_tiny
+from silva.models.tiny.shape import Shape
+from silva.tree.formats.tasks import write_tasks
+
+SHAPE = Shape(width=96, inner=192, layers=3, context=1024)
+TAUGHT = 80
+"""Tasks of the expert's that the policy imitates first."""
+TEACH: dict[str, Any] = {"batch": 8, "rate": 3e-3, "epochs": 15}
+SEARCHED = 24
+"""Tasks of an iteration."""
+ITERATIONS = 3
+SEARCH: dict[str, Any] = {"candidates": 4, "verifier": "completions", "options": {"k": 3}}
+ROUND: dict[str, Any] = {
+    "tasks": SEARCHED,
+    "algorithm": {"name": "dpo", "parameters": {"beta": 0.1, "nll": 0.2}},
+    "optimiser": {"learning_rate": 1e-3, "schedule": "cosine", "warmup": 2},
+    "epochs": 2,
+    "batch": 8,
+}
+PICKS: dict[str, Any] = {"algorithm": {"name": "sft"}}
+ARMS: tuple[tuple[str, int, dict[str, Any]], ...] = (
+    ("SPORT", ITERATIONS, {}),
+    ("outcome", ITERATIONS, {"compare": "tries", "steps_of": "SPORT"}),
+    ("picks", 1, {"pairs_of": "SPORT", **PICKS}),
+    ("random", ITERATIONS, {"search": {**SEARCH, "verifier": "random", "options": {}}}),
+    ("n 2", 1, {"search": {**SEARCH, "candidates": 2}}),
+    ("n 8", 1, {"search": {**SEARCH, "candidates": 8}}),
+)
+CHECKED = 40
+
+
+def run(seed: Seed) -> list[Row]:
+    """One seed."""
+    began = time.monotonic()
+    policy = taught(seed.experiment)
+    loop = looped(seed.experiment, policy)
+    success = measured(loop)
+    more = told(loop) | {"minutes": (time.monotonic() - began) / 60, "cpu_minutes": cpu_minutes()}
+    last, before = f"SPORT {ITERATIONS}", f"SPORT {ITERATIONS - 1}"
+    pairs = [("SFT", last), (before, last), *(("SFT", arm) for arm in success if arm not in ("SFT", last))]
+    pairs += [("outcome 3", last), ("picks 1", last), ("random 3", last)]
+    return [
+        Row(
+            seed=seed.number,
+            left=left,
+            right=right,
+            before=success[left],
+            after=success[right],
+            more=more if (left, right) == ("SFT", last) else {},
+        )
+        for left, right in pairs
+        if left in success and right in success
+    ]
+
+
+def taught(experiment: Experiment) -> Student:
+    """A policy from nothing that has imitated the expert."""
+    base = experiment.folder / "tiny"
+    if not base.is_dir():
+        experiment.play("heard", experiment.learn[:100], policy="expert")
+        write_tiny(base, experiment.conversations("heard"), SHAPE, experiment.seed)
+    student = Student(name="made", base=str(base))
+    return experiment.fit("sft", student, experiment.expert("expert", TAUGHT, student), {"name": "sft"}, **TEACH)
+
+
+def configuration(experiment: Experiment, policy: Student) -> SportConfig:
+    """One seed's loop: a round for each iteration of each arm."""
+    file = experiment.folder / "tasks.jsonl"
+    tasks = [*experiment.learn[TAUGHT : TAUGHT + 3 * SEARCHED], *experiment.held_out]
+    file.write_text("".join(f"{line}\n" for line in write_tasks(tasks)), encoding="utf-8")
+    play = {key: value for key, value in experiment.setting.play.items() if key != "sampling"}
+    held = len(experiment.held_out) / len(tasks)
+    return SportConfig.model_validate(
+        {
+            "folder": experiment.folder / "loop",
+            "line": "sport",
+            "env": experiment.setting.env,
+            "seed": experiment.seed,
+            "policy": {"base": str(policy.trained), "method": "full", "dtype": "float32"},
+            "tasks": {"file": file, "train": 1 - held, "dev": held, "test": 0.0},
+            "play": {**play, **experiment.setting.play["sampling"]},
+            "measure": {"seeds": 2, "temperature": 1.0},
+            "search": SEARCH,
+            "check": {"pairs": CHECKED},
+            "rounds": [{**ROUND, "arm": arm, **each} for arm, count, each in ARMS for _ in range(count)],
+            "threads": experiment.threads,
+        }
+    )
+
+
+def looped(experiment: Experiment, policy: Student) -> Loop[SportConfig]:
+    """The loop, as `silva loop sport` runs it, in one process, which costs less; it goes on where it was."""
+    loop = SPORT.open(configuration(experiment, policy))
+    loop.keep_config()
+    skipped: set[int] = set()
+    for stage in loop.plan:
+        over = loop.ledger.over().get(stage.name)
+        if over is not None or (stage.round and stage.round in skipped):
+            skipped |= {stage.round} if over is not None and over.event == "skipped" else set()
+            continue
+        at = time.time()
+        event, outputs, note = "ended", {}, ""
+        try:
+            outputs = SPORT.run(loop, stage)
+        except Nothing as why:
+            event, note = "skipped", str(why)
+            skipped.add(stage.round)
+        spent = time.time() - at
+        ended: Any = {"stage": stage.name, "event": event, "inputs": stage.inputs, "at": at, "seconds": spent}
+        loop.ledger.append(Entry(**ended, outputs=outputs, note=note))
+        print(f"{stage.name} {event} {spent:.1f} s: {note or SPORT.line(stage, outputs)}", flush=True)
+    return loop
+
+
+def versions(loop: Loop[SportConfig]) -> dict[str, str]:
+    """The version of each arm and iteration."""
+    config = loop.config
+    found = {"SFT": str(loop.given("base")["version"])}
+    for number, settings in enumerate(config.rounds, 1):
+        made = loop.outputs(f"round-{number}.register")
+        if made is not None:
+            found[f"{settings.arm} {config.iteration(number)}"] = str(made["version"])
+    return found
+
+
+def measured(loop: Loop[SportConfig]) -> dict[str, dict[str, float]]:
+    """Success at each held-out task, of each arm and iteration."""
+    with Lake.open(loop.lake, mode="read") as lake:
+        return {
+            arm: rates(lake.trajectories(run_id=f"{loop.config.line}.dev.{version}"))
+            for arm, version in versions(loop).items()
+        }
+
+
+def told(loop: Loop[SportConfig]) -> dict[str, float]:
+    """How often each verifier was right, steps taken and pairs found."""
+    found: dict[str, float] = {}
+    config = loop.config
+    for arm in dict.fromkeys(each.arm for each in config.rounds):
+        numbers = config.of_arm(arm)
+        given = {
+            kind: [out for n in numbers if (out := loop.outputs(f"round-{n}.{kind}")) is not None]
+            for kind in ("search", "rollout", "pairs", "check")
+        }
+        found[f"{arm}: steps"] = float(sum(each["steps"] for each in [*given["search"], *given["rollout"]]))
+        if given["pairs"]:
+            found[f"{arm}: pairs"] = float(sum(each["pairs"] for each in given["pairs"]))
+            for side in ("chosen", "rejected"):
+                found[f"{arm}: errors {side}"] = fmean(rate(e["statistics"][side]) or 0.0 for e in given["pairs"])
+        if checked := sum(each["told"] for each in given["check"]):
+            found[f"{arm}: verifier right"] = sum(each["right"] for each in given["check"]) / checked
+    return found
+
+
+def held(rows: list[Row]) -> dict[str, Any]:
+    """Whether the claim holds."""
+    last, before = f"SPORT {ITERATIONS}", f"SPORT {ITERATIONS - 1}"
+    found = {
+        pair: together([row for row in rows if (row.left, row.right) == pair])
+        for pair in (("SFT", last), (before, last))
+    }
+    better, stays = found["SFT", last], found[before, last]
+    holds = min(better["low"], better["over_seeds"][0]) > 0 and min(stays["high"], stays["over_seeds"][1]) >= 0
+    return {"holds": holds and len({row.seed for row in rows}) >= 5}
+
+
+if __name__ == "__main__":
+    sys.exit(main("sport", __doc__, run, held))

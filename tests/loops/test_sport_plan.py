@@ -1,0 +1,139 @@
+"""A SPORT loop's configuration and plan, and who plays and where training begins: before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from pydantic import ValidationError
+
+from silva.errors import UsageError
+from silva.loops.kernel.ledger import Entry
+from silva.loops.kernel.loop import Loop
+from silva.loops.line.verdict import gain, versus
+from silva.loops.sport import lineup
+from silva.loops.sport.config import SportConfig
+from silva.loops.sport.kind import SPORT
+from silva.loops.sport.lineup import drawing_seed, learnt_from, player, sft_of, start
+
+STEPS: dict[str, Any] = {"steps": 8, "optimiser": {"warmup": 1}}
+LAST: dict[str, Any] = {"from": "last"}
+ROUNDS: list[dict[str, Any]] = [
+    {"source": "expert", **STEPS},
+    {**STEPS},
+    {**STEPS},
+    {"arm": "picks", "pairs_of": "", "algorithm": {"name": "sft"}, **STEPS},
+    {"arm": "tries", "compare": "tries", "steps_of": "", **STEPS},
+]
+
+
+def config(folder: Path = Path("loop"), **more: Any) -> SportConfig:
+    return SportConfig.model_validate({"folder": folder, "env": "babyai", "rounds": ROUNDS, **more})
+
+
+def stood(folder: Path, **more: Any) -> Loop[SportConfig]:
+    """A loop whose first three rounds are over: SFT was promoted, round 2's version was not, round 3 gave no pair."""
+    loop = SPORT.open(config(folder, **more))
+
+    def ended(stage: str, event: Any = "ended", **outputs: Any) -> None:
+        loop.ledger.append(Entry(stage=stage, event=event, inputs="", at=1.0, outputs=outputs))
+
+    def judged(candidate: str, promoted: bool) -> None:
+        said = versus({}, {}, "sport-0", candidate)
+        ended(f"round-{candidate[-1]}.judge", candidate=candidate, promoted=promoted, verdict=msgspec.to_builtins(said))
+
+    ended("base", version="sport-0")
+    judged("sport-1", True)
+    ended("round-2.pairs", file="a")
+    judged("sport-2", False)
+    ended("round-3.pairs", "skipped")
+    return loop
+
+
+def named(loop: Loop[SportConfig], name: str) -> Any:
+    return next(stage for stage in loop.plan if stage.name == name)
+
+
+def test_a_round_of_preferences_searches_pairs_and_checks_before_it_trains_and_an_arm_takes_what_is_there() -> None:
+    names = [stage.name for stage in SPORT.plan(config(synthesis={}))]
+    of = {n: [name.partition(".")[2] for name in names if name.startswith(f"round-{n}.")] for n in (1, 3, 4, 5)}
+    closing = ["select", "train", "register", "measure", "judge"]
+    assert of == {
+        1: closing,
+        3: ["synthesise", "search", "pairs", "check", *closing],
+        4: closing,
+        5: ["synthesise", "rollout", *closing],
+    }
+    unchecked = SPORT.plan(config(check={"pairs": 0}))
+    assert not any(stage.kind in ("check", "synthesise") for stage in unchecked)
+
+
+def test_what_a_search_is_decides_the_rounds_of_preferences_and_nothing_before_them() -> None:
+    one, other = SPORT.plan(config()), SPORT.plan(config(search={"candidates": 5}))
+    same = [a.name for a, b in zip(one, other, strict=True) if a.inputs == b.inputs]
+    assert same == [
+        stage.name for stage in one if stage.round == 1 or stage.name in ("base", "survey", "split", "measure")
+    ]
+    kept = config(**LAST).model_dump(mode="json")
+    assert kept["from"] == "last" and SportConfig.model_validate(kept) == config(**LAST)
+
+
+def test_training_begins_at_sft_on_all_pairs_so_far_or_at_the_last_version_on_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worse: set[str] = set()
+
+    def compared(loop: Any, left: str, right: str, part: str) -> Any:
+        assert (left, part) == ("sport-1", "dev")
+        known = [-1.0 if right in worse else 1.0] * 12
+        return msgspec.structs.replace(versus({}, {}, left, right), gain=gain(known))
+
+    monkeypatch.setattr(lineup, "compared", compared)  # what was measured stands in a lake
+    loop = stood(tmp_path / "sft")
+    third, picks, tries = (named(loop, f"round-{n}.train") for n in (3, 4, 5))
+    assert sft_of(loop) == "sport-1"
+    assert {start(loop, each) for each in (third, picks, tries)} == {"sport-1"}
+    assert learnt_from(loop, third, "pairs") == learnt_from(loop, picks, "pairs") == ["round-2.pairs"]
+    assert (player(loop, third), player(loop, tries)) == ("sport-2", "sport-1")  # its arm's last; another arm's SFT
+    worse.add("sport-2")
+    assert player(loop, third) == "sport-1"  # one that training broke does not play
+    worse.clear()
+    last = stood(tmp_path / "last", **LAST)
+    assert start(last, named(last, "round-3.train")) == "sport-2"
+    assert learnt_from(last, named(last, "round-3.train"), "pairs") == []  # its own gave none
+    first_of_arms = {drawing_seed(loop, named(loop, f"round-{n}.select")) for n in (2, 5)}
+    assert len(first_of_arms) == 1 != drawing_seed(loop, third)  # the same tasks for the same iteration
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"rounds": [STEPS, {"source": "expert", **STEPS}]}, "put them first"),
+        ({"rounds": [{"algorithm": {"name": "grpo"}, **STEPS}]}, "preferred or imitated: dpo or sft"),
+        ({"rounds": [{"arm": "b", "pairs_of": "a", **STEPS}]}, "pairs_of 'a' of round 1: no such arm has searched"),
+        ({"rounds": [{"steps_of": "", **STEPS}]}, "steps_of: it is for compare: tries"),
+        ({"rounds": [STEPS, {"compare": "tries", "search": {}, **STEPS}]}, "whole tries are played"),
+        ({"search": {"candidates": 1}}, "greater than or equal to 2"),
+        ({"from": "base"}, "'sft' or 'last'"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(changes: dict[str, Any], line: str) -> None:
+    with pytest.raises(ValidationError, match=line):
+        config(**changes)
+
+
+@pytest.mark.parametrize(
+    ("search", "line"),
+    [
+        ({"verifier": "oracle"}, "round 2: verifier 'oracle': is not installed; there are: completions"),
+        ({"options": {"k": 0}}, "round 2: verifier completions: cannot be made of its options"),
+    ],
+)
+def test_a_verifier_that_cannot_be_made_is_refused_before_the_first_stage(
+    tmp_path: Path, search: dict[str, Any], line: str
+) -> None:
+    loop = SPORT.open(config(tmp_path, search=search))
+    with pytest.raises(UsageError, match=line):
+        SPORT.usable(loop, loop.plan[0])
