@@ -100,6 +100,8 @@ def test_a_plan_in_a_file_names_targets(tmp_path: Path) -> None:
         assert done.returncode == 2 and line in done.stderr and len(done.stderr.strip().splitlines()) == 1, done
     done = silva("redteam", "run", "--plan", examples, "--attack", "memory/plain/answer")
     assert done.returncode == 2 and "--plan says what is attacked" in done.stderr
+    done = silva("rollout", "--env", "arithmetic", *("--attack", "memory/plain/answer") * 2, "--dry-run")
+    assert done.returncode == 2 and "a rollout is under one attack" in done.stderr
 
 
 def test_what_cannot_be_played_is_one_line(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def rollout(
     tools: Annotated[
         list[str] | None, typer.Option(help="MCP servers whose tools are added, mcp/FILE.yaml; repeat for several.")
     ] = None,
-    attack: Annotated[str | None, typer.Option(help="SURFACE/FRAMING/GOAL (silva redteam list).")] = None,
+    attack: Annotated[list[str] | None, typer.Option(help="SURFACE/FRAMING/GOAL (silva redteam list), one.")] = None,
     skills: Annotated[
         Path | None, typer.Option(help="Bank of skills; those that fit the task are given (silva skills).")
     ] = None,
@@ -76,6 +76,10 @@ def rollout(
     """Run a policy on an environment's tasks and keep every turn in the lake."""
     from silva.rollout.config import RolloutConfig
 
+    if attack and len(attack) > 1:
+        raise UsageError(
+            "--attack: a rollout is under one attack; silva redteam run plays the tasks under each of several"
+        )
     given: dict[str, Any] = {
         "env": list(env) if env else None,
         "run": run,
@@ -93,7 +97,7 @@ def rollout(
         "tasks.ids": list(task) if task else None,
         "tasks.file": str(tasks) if tasks else None,
         "seed": seed,
-        "stages.attack.attack": attack,
+        "stages.attack.attack": attack[0] if attack else None,
         "stages.skills.bank": str(skills) if skills else None,
         "stages.candidates.n": candidates,
         "stages.candidates.verifier": verifier,
