@@ -63,11 +63,11 @@ class Held:
     def __len__(self) -> int:
         return len(self._ids)
 
-    def holds(self, task: Task) -> str:
-        """Why the task is one of those held out, or stands in the place of one; "" where it does not."""
+    def holds(self, task: Task, place: Task) -> str:
+        """Why the task is one of those held out, or made in the place of one; "" where it is not."""
         if task.given.content in self._known or task.given.id in self._ids:
             return f"it is the held-out task {task.given.id}"
-        if _place(task) in self._places:
+        if _place(task) in self._places or place.given.id in self._ids:
             return "its place is that of a held-out task"
         return ""
 

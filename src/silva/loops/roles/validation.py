@@ -160,7 +160,7 @@ class _Trial:
             return self.refuse("known", f"there is a task {task.id} already")
         opening = await env.reset(task)
         self._liken(held, opening)
-        if why := held.holds(task):
+        if why := held.holds(task, candidate.place):
             return self.refuse("copy", why)
         if self._similarity is not None and self._similarity >= config.similarity_below:
             text = (

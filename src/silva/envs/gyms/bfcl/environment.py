@@ -10,14 +10,16 @@ be served); `metrics["multi_turn_checker"]` is the first checker's word alone.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from silva.envs.gyms.bfcl import corpus
+from silva.envs.gyms.bfcl import corpus, goals
 from silva.envs.gyms.bfcl.services import Services, irrelevance_verdict, official_verdict
-from silva.envs.protocol import Capabilities, Evaluation, Observation
+from silva.envs.protocol import Achieved, Capabilities, Evaluation, Goal, Observation
 from silva.errors import UsageError
-from silva.tree import Message, Task, ToolCall, assistant, call, system, tool_result, user
+from silva.tree import Json, Message, Task, ToolCall, assistant, call, system, tool_result, user
 
 STEPS_PER_TURN = 20
 """The benchmark ends the whole episode, unscored, when one user turn takes more steps than this."""
@@ -40,6 +42,7 @@ class Bfcl:
     def __init__(self) -> None:
         corpus.data_folder()
         self._entry: corpus.Entry | None = None
+        self._goal: Json | None = None
 
     @classmethod
     def tasks(cls, split: str = "test") -> Iterator[Task]:
@@ -67,12 +70,16 @@ class Bfcl:
         Raises:
             UsageError: no task of that id.
         """
-        self._entry = entry = corpus.entry(task.id)
+        self._entry = entry = _entry(task)
+        self._goal = task.data.get("goal")
         self._services = Services(entry)
         self._turns: list[list[list[tuple[str, str]]]] = [[]]
         self._steps = 0
         self._ended = False
         self._forced = False
+        if self._goal is not None:
+            words = user(str(task.data["words"]))
+            return Observation(messages=(system(_system_prompt()), words), tools=goals.tools_of(entry))
         return Observation(messages=(system(_system_prompt()), *self._user_turn()), tools=entry.tools(0))
 
     async def step(self, action: Message) -> Observation:
@@ -82,7 +89,7 @@ class Bfcl:
             return Observation(done=True)
         if action.tool_calls:
             return self._run(action.tool_calls)
-        if len(self._turns) == len(entry.turns):
+        if self._goal is not None or len(self._turns) == len(entry.turns):
             self._ended = True
             return Observation(done=True)
         self._turns.append([])
@@ -93,13 +100,16 @@ class Bfcl:
     async def evaluate(self) -> Evaluation:
         """The benchmark's verdict; an episode that has not reached its last turn's end fails."""
         entry = self._playing()
+        if self._goal is not None:
+            success = not self._forced and goals.holds(Services(entry), self._services, self._goal)
+            return Evaluation(score=float(success), success=success, metrics={"calls": float(self._calls)})
         finished = self._ended and not self._forced
         official = finished and official_verdict(entry, self._turns)
         success = official and (not entry.category.startswith("miss_") or irrelevance_verdict(entry, self._turns))
         metrics = {
             "multi_turn_checker": float(official),
             "turns": float(len(self._turns)),
-            "calls": float(sum(len(step) for turn in self._turns for step in turn)),
+            "calls": float(self._calls),
         }
         return Evaluation(score=float(success), success=success, metrics=metrics)
 
@@ -108,7 +118,13 @@ class Bfcl:
         self._entry = None
 
     async def expert(self) -> Message:
-        """The ground truth's calls of this turn in one message, then words that end the turn."""
+        """The ground truth's calls of this turn in one message, then words that end the turn.
+
+        Raises:
+            UsageError: the task is a goal, for which there is no ground truth.
+        """
+        if self._goal is not None:
+            raise UsageError("the benchmark's ground truth is for its own requests, not for a goal")
         turn = len(self._turns) - 1
         calls = self._playing().ground_truth[turn]
         if not calls or self._steps:
@@ -118,6 +134,36 @@ class Bfcl:
     async def null(self) -> Message:
         """Words and no call; scores 0 on every task."""
         return assistant("I cannot help with that.")
+
+    async def goals(self, task: Task) -> Sequence[Goal]:
+        """What one or two calls would change in the services' state."""
+        return goals.goals(_entry(task))
+
+    async def achieved(self, task: Task, actions: Sequence[Message]) -> Sequence[Achieved]:
+        """What the calls change in the services' state."""
+        return goals.looked_back(_entry(task), map(_calls, actions))
+
+    async def task(self, task: Task, goal: Goal) -> Task:
+        """A request for those changes, in the goal's own words."""
+        known, entry = goals.checked(goal), _entry(task)
+        name = hashlib.blake2b(json.dumps([known.words, known.data]).encode(), digest_size=6).hexdigest()
+        return Task(
+            id=f"bfcl/{entry.id}/{name}",
+            env="bfcl",
+            instruction=known.words,
+            split="synthesised",
+            data={"entry": f"bfcl/{entry.id}", "words": known.words, "goal": known.data},
+            tags=("synthesised", *entry.involved_classes),
+        )
+
+    async def actions(self) -> Sequence[Message]:
+        """Calls that the services would carry out now, drawn from their state."""
+        made = goals.valid(self._services, goals.tools_of(self._playing()))
+        return [assistant("", call(name, arguments)) for name, arguments in made]
+
+    @property
+    def _calls(self) -> int:
+        return sum(len(step) for turn in self._turns for step in turn)
 
     def _playing(self) -> corpus.Entry:
         if self._entry is None:
@@ -147,3 +193,18 @@ class Bfcl:
         self._steps += 1
         self._forced = self._ended = self._steps > STEPS_PER_TURN
         return Observation(messages=tuple(results), done=self._forced, truncated=self._forced)
+
+
+def _entry(task: Task) -> corpus.Entry:
+    return corpus.entry(str(task.data.get("entry", task.id)))
+
+
+def _calls(action: Message) -> list[goals.Call]:
+    """The calls of a message; what is none is left out, as `step` answers it in words."""
+    found: list[goals.Call] = []
+    for made in action.tool_calls:
+        try:
+            found.append((made.name, made.parsed()))
+        except ValueError:
+            continue
+    return found
