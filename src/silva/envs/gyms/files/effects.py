@@ -97,3 +97,5 @@ def _box(condition: Mapping[str, Any], folder: Folder, path: str) -> bool:
 
 
 _TESTS = {"rows": _rows, "says": _says, "plots": _plots, "shows": _shows, "box": _box}
+CONDITIONS = frozenset({*_TESTS, "gone", "same"})
+"""What a condition may ask of a file."""

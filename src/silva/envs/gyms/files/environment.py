@@ -10,11 +10,14 @@ either are the answer. Metrics: `ans`, `files`, `tool` and `code`, each as `NAME
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
+import msgspec
+
+from silva.envs.gyms.files import synthesis
 from silva.envs.gyms.files.checker import answered, overlap
 from silva.envs.gyms.files.drawing.files import drawn
 from silva.envs.gyms.files.effects import holds
@@ -24,7 +27,7 @@ from silva.envs.gyms.files.tools.catalogue import TOOLS
 from silva.envs.gyms.files.tools.instrument import Bench
 from silva.envs.gyms.files.walk import MOST_SHOWN, Walk, shown
 from silva.envs.gyms.terminal.backend import borrow, give_back
-from silva.envs.protocol import Capabilities, Evaluation, Observation, Planted
+from silva.envs.protocol import Achieved, Capabilities, Evaluation, Goal, Observation, Planted
 from silva.errors import UsageError
 from silva.tree import Json, Message, Task, assistant, call, system, tool_result, user
 
@@ -72,17 +75,20 @@ class Files:
         Raises:
             UsageError: the task describes no files, or a file that cannot be drawn or read.
         """
-        self._data: Json = task.data
+        goal = task.data.get("goal")
+        self._data: Json = goal if isinstance(goal, dict) else task.data
         files = task.data.get("files")
-        if not isinstance(files, dict) or not isinstance(task.data.get("check"), dict):
+        if not isinstance(files, dict) or not isinstance(self._data.get("check"), dict):
             raise UsageError(f"task {task.id}: data holds files and check; see docs/guides/files.md")
         self._first = {name: self._content(task.id, name, spec) for name, spec in files.items()}
+        self._specs: dict[str, Json] = {name: spec for name, spec in files.items() if isinstance(spec, dict)}
         bench = Bench(Folder(self._first), sandbox=self._ground)
         self._walk = Walk(bench)
-        self._plan = [dict(each) for each in task.data.get("solution") or ()]
+        self._plan = [dict(each) for each in self._data.get("solution") or ()]
         self._played = 0
         names = ", ".join(bench.folder.names()) or "none"
-        return Observation(messages=(_RULES, user(f"{task.instruction}\n\nFiles: {names}")), tools=_offered())
+        words = str(self._data.get("words") or task.instruction)
+        return Observation(messages=(_RULES, user(f"{words}\n\nFiles: {names}")), tools=_offered())
 
     async def step(self, action: Message) -> Observation:
         """Carry out the calls, or the code; words without either are the answer."""
@@ -143,6 +149,29 @@ class Files:
     async def null(self) -> Message:
         """Say nothing."""
         return assistant()
+
+    async def goals(self, task: Task) -> Sequence[Goal]:
+        """The questions that the task's files allow."""
+        return synthesis.goals_of(task.data.get("files") or {})
+
+    async def achieved(self, task: Task, actions: Sequence[Message]) -> Sequence[Achieved]:
+        """The questions that the actions answered, by something that they found out."""
+        place = {"files": task.data.get("files") or {}, "check": {}}
+        await self.reset(msgspec.structs.replace(task, data=place), 0)
+        for turn, action in enumerate(actions, 1):
+            if (await self.step(action)).done:
+                goals = synthesis.goals_of(place["files"])
+                return synthesis.achieved_by(self._here.done, self._here.answer, turn, goals)
+        return ()
+
+    async def task(self, task: Task, goal: Goal) -> Task:
+        """The goal as a task on the same files; refused where something it needs is not there."""
+        return synthesis.whole(task, goal)
+
+    async def actions(self) -> Sequence[Message]:
+        """Calls that read the files, ask what may be asked of them, or answer with the last result."""
+        goals = synthesis.goals_of(self._specs)
+        return synthesis.actions_at(self._here.bench.folder, goals, self._here.done)
 
     async def plant(self, surface: str, words: str) -> Planted:
         """Put words into a file beside the task's own, or at the end of a text file that is there."""
@@ -219,8 +248,6 @@ class Files:
 
 def _offered() -> tuple[Any, ...]:
     """The tools, each with the argument that names its result."""
-    import msgspec
-
     made: list[Any] = []
     for each in TOOLS:
         properties = {**each.parameters["properties"], **({} if each.name == "answer" else _SAVE)}

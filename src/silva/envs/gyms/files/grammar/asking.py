@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-import msgspec
-
 from silva.envs.gyms.files.grammar.ledgers import orders_of
 from silva.envs.gyms.files.grammar.quantities import NUMBERS, TEXTS
 from silva.envs.gyms.files.grammar.quantity import Make, Quantity
@@ -36,12 +34,16 @@ class Draft(Record, frozen=True, kw_only=True):
     check: Json
     pattern: str
 
+    @property
+    def solution(self) -> list[Json]:
+        """The calls, ending in the answer, as a task's `data` has them."""
+        plan: list[Json] = [{"tool": tool, "arguments": arguments} for tool, arguments in self.calls]
+        return [*plan, {"tool": "answer", "arguments": {"text": self.answer}}]
+
     def task(self, id: str, env: str, level: int, split: str, theme: str, tags: Sequence[str] = ()) -> Task:
         """The draft as a task."""
-        plan: list[Json] = [{"tool": tool, "arguments": arguments} for tool, arguments in self.calls]
-        plan.append({"tool": "answer", "arguments": {"text": self.answer}})
         made = {"pattern": self.pattern, "level": level, "theme": theme}
-        data = {"files": self.files, "check": self.check, "solution": plan, "made": made}
+        data = {"files": self.files, "check": self.check, "solution": self.solution, "made": made}
         kinds = sorted({str(spec["kind"]) for spec in self.files.values()})
         found = (f"level{level}", *self.pattern.split("+"), *kinds, *tags)
         return Task(id=id, env=env, instruction=self.words, split=split, data=data, tags=tuple(dict.fromkeys(found)))
@@ -365,8 +367,3 @@ def _shifted(q: Quantity, before: int) -> tuple[tuple[Call, ...], str]:
 
 def _plain(value: float) -> str:
     return str(int(value)) if float(value) == int(value) else str(round(float(value), 4))
-
-
-def with_tags(task: Task, *tags: str) -> Task:
-    """The task with more tags."""
-    return msgspec.structs.replace(task, tags=tuple(dict.fromkeys((*task.tags, *tags))))
