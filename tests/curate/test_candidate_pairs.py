@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,15 @@ from typer.testing import CliRunner
 from silva.cli.curate import app
 from silva.curate.pair_statistics import bleu, pair_statistics
 from silva.curate.pairs import candidate_pairs, pairs_of_run, read_pairs
+from silva.curate.value_head import Step, fit
 from silva.curate.verifier_accuracy import verifier_accuracy
+from silva.errors import UsageError
 from silva.lake import Lake
 from silva.models.tiny.folder import write_tiny
 from silva.models.tiny.shape import Shape
 from silva.rollout import RolloutConfig, run_rollout
+from silva.rollout.branching.verifiers.registry import make
+from silva.rollout.branching.verifiers.value import read_head, write_head
 from silva.rollout.conversations import expert_conversations
 from silva.rollout.judged import searches
 from silva.train.sample_file import read_samples
@@ -82,6 +87,25 @@ def test_a_search_gives_the_best_against_the_worst_with_the_ids_that_were_drawn(
     assert read_pairs(tmp_path / "pairs.jsonl") == found.pairs
     assert len(list(read_samples(tmp_path / "pairs.samples"))) == 2 * len(found.pairs)
     assert [each["verifier"] for each in shown["accuracy"]] == ["random", "rules"]
+
+
+def test_a_value_head_learns_what_words_tell_and_says_how_right_it_is(tmp_path: Path) -> None:
+    steps = [
+        Step(f"count to {goal}", f"{name} {{}}\n{turn}", float(name == "count"), f"t{goal}", f"t{goal}")
+        for goal in range(10)
+        for name in ("count", "delete_all")
+        for turn in range(3)
+    ]
+    head = fit(steps, name="h")
+    assert head.told["order"] == 1.0 and 0 < head.told["held_out_tasks"] < 10
+    write_head(tmp_path / "h.npz", head)
+    good, bad = read_head(tmp_path / "h.npz").values("count to 77", ["count {}\n8", "delete_all {}\n8"])
+    assert good > bad
+    (tmp_path / "h.npz").write_bytes(b"PK\x03\x04 no head")
+    with pytest.raises(UsageError, match=r"h.npz: cannot be read .*; make one: silva curate value-head"):
+        make("value", {"file": str(tmp_path / "h.npz")})
+    with pytest.raises(UsageError, match="60 steps with 1 different values are too few"):
+        fit([replace(each, value=1.0) for each in steps])
 
 
 def test_bleu_is_one_for_the_same_words_and_falls_with_what_differs() -> None:

@@ -12,13 +12,14 @@ from drifting import Counting
 from typer.testing import CliRunner
 
 from silva.cli.rollout import app
-from silva.errors import SilvaError, UnreachableError, UsageError
+from silva.envs import HostPool, Registry
+from silva.errors import MissingError, SilvaError, UnreachableError, UsageError
 from silva.lake import Lake
 from silva.models.scripted import Script, ScriptedServer
 from silva.rollout import RolloutConfig, run_rollout
 from silva.rollout.acted import acted_on
 from silva.rollout.branching.told import lines, totals
-from silva.rollout.judged import Search, searches, verdict_of
+from silva.rollout.judged import Search, answer_of, searches, verdict_of
 from silva.rollout.replay import replay
 from silva.rollout.run import Hooks, RunResult
 from silva.tree import NO_USAGE, Author, Boundary, Node, Status, Tree
@@ -36,7 +37,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     points = "[silva.verifiers]\nalike = wavering:Alike\n[silva.stages]\ncut = plugs:Cut\n"
     (about / "entry_points.txt").write_text(points)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    monkeypatch.setenv("SILVA_HOME", str(tmp_path / "home"))
     return tmp_path
 
 
@@ -44,18 +44,18 @@ async def play(home: Path, kind: str = "drifting.py:Counting", cut: int | None =
     """A run of the wavering policy that draws three candidates a turn; the run is stopped before turn `cut`."""
     search = {"n": 3, "verifier": "completions", **given.pop("candidates", {})}
     asked, there = given.pop("asked", "sees"), given.pop("there", True)
-    options = {"completions": {"k": 3}} if search["verifier"] == "completions" else {}
+    options: dict[str, Any] = {"completions": {"k": 3}} if search["verifier"] == "completions" else {}
     stages: dict[str, Any] = {"candidates": {"options": options, **search}}
     stages |= {"cut": {"turn": cut}} if cut is not None else {}
     resume = given.pop("resume", False)
-    folder = str(HERE)
+    folder, policy = str(HERE), given.pop("plays", "reply")
     judge = ScriptedServer(Script(function=f"wavering.py:{asked}", folder=folder))
-    async with ScriptedServer(Script(function="wavering.py:reply", folder=folder)) as server, judge:
+    async with ScriptedServer(Script(function=f"wavering.py:{policy}", folder=folder)) as server, judge:
         if search["verifier"] == "endpoint":
             options["endpoint"] = {"model": f"{judge.url if there else AWAY}#scripted"}
         settings = {
             "run": "r",
-            "env": (f"{HERE / kind}",),
+            "env": (f"{HERE / kind}" if ".py" in kind else kind,),
             "lake": str(home / "lake"),
             "model": f"{server.url}#scripted",
             "hosts": {"inline": True},
@@ -225,3 +225,33 @@ async def test_what_cannot_be_searched_is_refused_before_anything_is_played(home
     assert isinstance(done.exception, SilvaError) and "tried in copies before anybody could approve" in str(
         done.exception
     )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("env", ["babyai", "textworld", "gymnasium/FrozenLake-v1"])
+async def test_in_real_gyms_every_answer_is_what_the_same_actions_give_from_the_beginning(home: Path, env: str) -> None:
+    hosts = HostPool(Registry.load().entry(env))
+    try:
+        await hosts.__aenter__()
+    except MissingError as missing:
+        pytest.skip(str(missing))
+    try:
+        given = {"hosts": {"count": 1}, "budget": {"turns": 4}, "tasks": {"limit": 1}, "sampling": {"temperature": 1}}
+        result = await play(home, env, plays="roams", candidates={"verifier": "rules"}, **given)
+        with Lake.open(home / "lake", mode="read") as lake:
+            tasks = {each.id: each for each in lake.tasks()}
+            trees = {each.id: lake.tree(each.tree_id) for each in result.trajectories}
+        aside = 0
+        for each in result.trajectories:
+            assert each.outcome.failure is None
+            for search in searches(trees[each.id]):
+                for node, verdict in search.candidates:
+                    if search.searched.equal or not (answer := answer_of(trees[each.id], node)):
+                        continue
+                    aside += not verdict.chosen
+                    async with hosts.lease() as copy:
+                        walk = list(trees[each.id].walk(answer[-1].id))
+                        assert (await replay(copy, tasks[each.task_id], each.seed, walk)).divergence is None
+        assert aside >= 3
+    finally:
+        await hosts.close()

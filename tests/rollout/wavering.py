@@ -24,6 +24,17 @@ def reply(request: dict) -> object:
     return {"tool_calls": [{"name": name, "arguments": {}, "id": f"c{made}"}]}
 
 
+def roams(request: dict) -> object:
+    """A policy of real gyms that draws what it does: a command, or one of the tool's enumerated actions."""
+    (tool,) = (each["function"] for each in request["tools"])
+    (name, said) = next(iter(tool["parameters"]["properties"].items()))
+    ways = said.get("enum") or ["look", "inventory", "go north", "go south", "go east", "go west", "examine door"]
+    made = sum(message["role"] == "assistant" for message in request["messages"])
+    return {
+        "tool_calls": [{"name": tool["name"], "arguments": {name: ways[request["seed"] % len(ways)]}, "id": f"c{made}"}]
+    }
+
+
 def sees(request: dict) -> str:
     """A judge that sees which action deletes everything."""
     actions = re.findall(r"ACTION (\d+)\n(\w+)", request["messages"][-1]["content"])

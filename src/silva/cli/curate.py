@@ -19,6 +19,7 @@ from silva.cli.curate_corpora import corpora as corpora_command
 from silva.cli.curate_corpora import heads as heads_command
 from silva.cli.curate_curation import app as curation_app
 from silva.cli.curate_pairs import pairs as pairs_command
+from silva.cli.curate_pairs import value_head as value_head_command
 from silva.cli.curate_ratings import ratings as ratings_command
 from silva.cli.curate_rows import rows as rows_command
 from silva.cli.curate_signals import signals as signals_command
@@ -121,6 +122,7 @@ app.command("rows")(rows_command)
 app.command("ratings")(ratings_command)
 app.command("signals")(signals_command)
 app.command("pairs")(pairs_command)
+app.command("value-head")(value_head_command)
 app.command("checkers")(checkers_command)
 app.command("calibrate")(calibrate_command)
 app.command("corpora")(corpora_command)

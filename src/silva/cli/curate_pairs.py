@@ -1,4 +1,5 @@
-"""`silva curate pairs`: pairs of sibling steps for preference training, what they are like, and who judged how well."""
+"""`silva curate pairs|value-head`: pairs of sibling steps for preference training, what they are like, who judged how
+well; and a value head that judges."""
 
 from __future__ import annotations
 
@@ -98,6 +99,41 @@ def pairs(
         if samples is not None:
             typer.echo(f"{len(exact)} pairs with exact ids, {len(inexact)} without", err=True)
     return Exit.OK if found.pairs and not inexact else Exit.INCOMPLETE
+
+
+def value_head(
+    run: Annotated[list[str], typer.Argument(help="Run whose steps it is fitted on; repeat for several.")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.")],
+    embedder: Annotated[str, typer.Option(help="hashed, minilm, http://HOST/v1#NAME or openai:NAME.")] = "hashed",
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    lake: Annotated[str | None, typer.Option(envvar="SILVA_LAKE", help="Folder or object-store URL.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> int:
+    """Fit a value head, the verifier `value`, on steps and what became of them; says how right it is on tasks it did
+    not see."""
+    from silva.curate.value_head import fit, steps_of
+    from silva.lake import open_lake
+    from silva.rollout.branching.verifiers.value import write_head
+
+    if output.exists() and not force:
+        raise UsageError(f"{output.name}: is there already; add --force to replace it")
+    with open_lake(lake, mode="read") as opened:
+        steps = [step for name in dict.fromkeys(run) for step in steps_of(opened, name)]
+    head = fit(steps, embedder, output.stem)
+    write_head(output, head)
+    if as_json:
+        print_json(head.told)
+        return Exit.OK
+    told = head.told
+    typer.echo(f"value head of {told['steps']} steps, {told['tasks']} tasks")
+    if told.get("order") is None:
+        typer.echo("no two steps of one held-out task came to different ends, so how right it is was not measured")
+    else:
+        typer.echo(
+            f"held out: {told['twos']} twos of steps of {told['held_out_tasks']} tasks, {100 * told['order']:.0f} % in "
+            "the right order (50 % is chance)"
+        )
+    return Exit.OK
 
 
 def _tell(found: Any, said: PairStatistics, held: list[VerifierAccuracy]) -> None:

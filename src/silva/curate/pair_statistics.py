@@ -20,8 +20,8 @@ import msgspec
 
 from silva.curate.pairs import StepPair
 from silva.rollout.branching.choice import answered_badly
-from silva.rollout.judged import verdict_of
-from silva.tree import Author, Message, Node, Record, Tree
+from silva.rollout.judged import answer_of, verdict_of
+from silva.tree import Message, Node, Record, Tree
 
 _WORD = re.compile(r"\w+|[^\w\s]")
 
@@ -67,8 +67,8 @@ def pair_statistics(pairs: Sequence[StepPair], tree_of: Callable[[str], Tree]) -
             if each.tree_id != tree_id:
                 continue
             chosen, rejected = tree.node(each.chosen_id), tree.node(each.rejected_id)
-            sides["chosen"].append((chosen, _answer(tree, chosen)))
-            sides["rejected"].append((rejected, _answer(tree, rejected)))
+            sides["chosen"].append((chosen, answer_of(tree, chosen)))
+            sides["rejected"].append((rejected, answer_of(tree, rejected)))
             alike.append(bleu(words(chosen.message), words(rejected.message)))
             same.append(_tools(chosen.message) == _tools(rejected.message))
     return PairStatistics(
@@ -106,18 +106,6 @@ def bleu(candidate: Sequence[str], reference: Sequence[str], most: int = 4) -> f
 
 def _runs(said: Sequence[str], size: int) -> Counter[tuple[str, ...]]:
     return Counter(tuple(said[at : at + size]) for at in range(len(said) - size + 1))
-
-
-def _answer(tree: Tree, action: Node) -> list[Node]:
-    """What the environment answered an action, node by node."""
-    found: list[Node] = []
-    at = action
-    while (
-        heard := next((each for each in tree.children(at.id) if each.author is Author.ENVIRONMENT), None)
-    ) is not None:
-        found.append(heard)
-        at = heard
-    return found
 
 
 def _bad(action: Node, answer: Iterable[Node]) -> bool:

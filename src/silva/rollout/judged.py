@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from silva.rollout.guided_nodes import BESIDE
-from silva.tree import NO_USAGE, Author, Json, Node, Record, Usage
+from silva.tree import NO_USAGE, Author, Json, Node, Record, Tree, Usage
 
 CANDIDATE = "candidate"
 """The attribute of a candidate: its `Verdict`."""
@@ -83,6 +83,16 @@ class Search:
             if score is not None:
                 found.append((node, score))
         return found
+
+
+def answer_of(tree: Tree, action: Node) -> list[Node]:
+    """What the environment answered an action, on a walk or beside it, node by node."""
+    found: list[Node] = []
+    at: Node | None = action
+    while at is not None:
+        at = next((each for each in tree.children(at.id) if each.author is Author.ENVIRONMENT), None)
+        found += [] if at is None else [at]
+    return found
 
 
 def verdict_of(node: Node) -> Verdict | None:

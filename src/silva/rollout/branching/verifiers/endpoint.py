@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any
 
+from silva.errors import UsageError
 from silva.models.kept import borrowed
 from silva.models.model import Model, Request, Sampling
 from silva.rollout.acted import Acted, prompt_digest
@@ -63,7 +64,7 @@ class Endpoint:
         deadline: float = 120.0,
     ) -> None:
         if not model:
-            raise ValueError("say which model: stages.candidates.options.endpoint.model=http://HOST/v1#NAME")
+            raise UsageError("say which model: stages.candidates.options.endpoint.model=http://HOST/v1#NAME")
         if steps < 0 or chars < 80 or max_tokens < 16:
             raise ValueError("steps is at least 0, chars at least 80, max_tokens at least 16")
         self._model, self._steps, self._chars = model, steps, chars

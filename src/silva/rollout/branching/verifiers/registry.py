@@ -33,6 +33,8 @@ def make(name: str, options: dict[str, Any] | None = None) -> Verifier:
         raise UsageError(f"verifier {name!r}: is not installed; there are: {', '.join(known()) or 'none'}")
     try:
         return point.load()(**(options or {}))
+    except UsageError as error:
+        raise UsageError(f"verifier {name}: {error}") from error
     except Exception as error:
         text = " ".join(str(error).split())
         raise UsageError(f"verifier {name}: cannot be made of its options: {type(error).__name__}: {text}") from error
