@@ -39,16 +39,18 @@ from silva.loops.sport.kind import SPORT
 from silva.loops.sport.shown import rate
 from silva.models.tiny.folder import write_tiny
 from silva.models.tiny.shape import Shape
+from silva.train.data.entries import read_entries
+from silva.tree import Task
 from silva.tree.formats.tasks import write_tasks
 
 SHAPE = Shape(width=96, inner=192, layers=3, context=1024)
 TAUGHT = 80
 """Tasks of the expert's that the policy imitates first."""
 TEACH: dict[str, Any] = {"batch": 8, "rate": 3e-3, "epochs": 15}
-SEARCHED = 24
+SEARCHED = 16
 """Tasks of an iteration."""
 ITERATIONS = 3
-SEARCH: dict[str, Any] = {"candidates": 4, "verifier": "completions", "options": {"k": 3}}
+SEARCH: dict[str, Any] = {"candidates": 4, "verifier": "completions", "options": {"k": 2}}
 ROUND: dict[str, Any] = {
     "tasks": SEARCHED,
     "algorithm": {"name": "dpo", "parameters": {"beta": 0.1, "nll": 0.2}},
@@ -65,7 +67,8 @@ ARMS: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("n 2", 1, {"search": {**SEARCH, "candidates": 2}}),
     ("n 8", 1, {"search": {**SEARCH, "candidates": 8}}),
 )
-CHECKED = 40
+CHECKED = 20
+"""Pairs of a round from both sides of which the expert goes on."""
 
 
 def run(seed: Seed) -> list[Row]:
@@ -102,13 +105,23 @@ def taught(experiment: Experiment) -> Student:
     return experiment.fit("sft", student, experiment.expert("expert", TAUGHT, student), {"name": "sft"}, **TEACH)
 
 
+def unlike(experiment: Experiment, tasks: list[Task]) -> list[Task]:
+    """Those of the tasks that do not look at first like one that the expert taught, letter by letter."""
+    experiment.play("asked", tasks, policy="null")
+    with Lake.open(str(experiment.lake), mode="read") as lake:
+        taught = {entry.question for entry in read_entries(lake, ["expert"])}
+        seen = {entry.task_id for entry in read_entries(lake, ["asked"]) if entry.question in taught}
+    return [task for task in tasks if task.id not in seen]
+
+
 def configuration(experiment: Experiment, policy: Student) -> SportConfig:
     """One seed's loop: a round for each iteration of each arm."""
     file = experiment.folder / "tasks.jsonl"
-    tasks = [*experiment.learn[TAUGHT : TAUGHT + 3 * SEARCHED], *experiment.held_out]
+    held_out = unlike(experiment, experiment.held_out)
+    tasks = [*experiment.learn[TAUGHT : TAUGHT + 3 * SEARCHED], *held_out]
     file.write_text("".join(f"{line}\n" for line in write_tasks(tasks)), encoding="utf-8")
     play = {key: value for key, value in experiment.setting.play.items() if key != "sampling"}
-    held = len(experiment.held_out) / len(tasks)
+    held = len(held_out) / len(tasks)
     return SportConfig.model_validate(
         {
             "folder": experiment.folder / "loop",

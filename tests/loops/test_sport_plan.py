@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from silva.errors import UsageError
@@ -18,6 +19,7 @@ from silva.loops.sport.config import SportConfig
 from silva.loops.sport.kind import SPORT
 from silva.loops.sport.lineup import drawing_seed, learnt_from, player, sft_of, start
 
+EXAMPLES = Path(__file__).parents[2] / "examples" / "sport"
 STEPS: dict[str, Any] = {"steps": 8, "optimiser": {"warmup": 1}}
 LAST: dict[str, Any] = {"from": "last"}
 ROUNDS: list[dict[str, Any]] = [
@@ -68,6 +70,13 @@ def test_a_round_of_preferences_searches_pairs_and_checks_before_it_trains_and_a
     }
     unchecked = SPORT.plan(config(check={"pairs": 0}))
     assert not any(stage.kind in ("check", "synthesise") for stage in unchecked)
+
+
+@pytest.mark.parametrize("example", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_examples_are_plans(example: Path) -> None:
+    said = SportConfig.model_validate(yaml.safe_load(example.read_text(encoding="utf-8")))
+    kinds = [stage.kind for stage in SPORT.plan(said)]
+    assert kinds.count("search") >= 2 and kinds.count("train") == len(said.rounds)
 
 
 def test_what_a_search_is_decides_the_rounds_of_preferences_and_nothing_before_them() -> None:
