@@ -196,6 +196,10 @@ def test_training_goes_on_from_the_registrys_copy_of_an_adapter_beside_what_play
     assert said["base_model_name_or_path"] == "small"
     assert (Path(played.removeprefix("local:")) / "model.safetensors").is_file()
     assert playing(loop, version.name) == played and policy.start.is_dir()
+    elsewhere = loop.config.model_copy(update={"play": loop.config.play.model_copy(update={"engine": "vllm"})})
+    on_a_gpu = FLYWHEEL.open(elsewhere)
+    assert playing(on_a_gpu, version.name) == f"vllm:{played.removeprefix('local:')}"
+    assert on_a_gpu.plan == loop.plan  # where it is computed decides no result
 
 
 def test_a_gain_on_every_task_is_proven_and_one_on_few_is_not() -> None:

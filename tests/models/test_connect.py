@@ -32,7 +32,9 @@ def script(tmp_path):
 
 @pytest.mark.parametrize("spec", ["", "loco", "scripted:", "openai:", "gpt-4", "localbig", "file:///x"])
 async def test_an_unknown_spec_lists_what_is_possible(spec) -> None:
-    with pytest.raises(UsageError, match=r"local, local:FOLDER, scripted:FILE, http://HOST:PORT/v1#NAME, openai:NAME"):
+    with pytest.raises(
+        UsageError, match=r"local, local:FOLDER, vllm:FOLDER, scripted:FILE, http://HOST:PORT/v1#NAME, openai:NAME"
+    ):
         await open_model(spec)
 
 

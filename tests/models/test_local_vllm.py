@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -9,11 +10,17 @@ import sys
 import textwrap
 from itertools import pairwise
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
 from silva.errors import MissingError, UnreachableError
+from silva.models import Request, connect
+from silva.models.connect import serve_spec
+from silva.models.local.shared import sharing
 from silva.models.local.vllm import VllmOptions, require_vllm, serve_vllm, vllm_command, vllm_environment
+from silva.models.local.vllm_child import PYTHON_VARIABLE
+from silva.tree import user
 
 
 def test_the_command_says_everything_but_the_token() -> None:
@@ -59,10 +66,19 @@ def interpreter(tmp_path) -> Path:
     (package / "api_server.py").write_text(
         textwrap.dedent(
             """
-            import http.server, os, sys
+            import http.server, json, os, sys
             if os.environ.get("DIES"):
                 sys.exit(7)
             class Health(http.server.BaseHTTPRequestHandler):
+                def do_POST(self):
+                    own = self.headers["Authorization"] == "Bearer " + os.environ["VLLM_API_KEY"]
+                    asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                    said = {"role": "assistant", "content": f"{asked['model']}, ids {asked['return_token_ids']}"}
+                    choice = {"index": 0, "message": said, "finish_reason": "stop", "token_ids": [7, 8]}
+                    body = {"model": asked["model"], "choices": [choice], "prompt_token_ids": [1, 2]}
+                    self.send_response(200 if own else 401)
+                    self.end_headers()
+                    self.wfile.write(json.dumps(body).encode())
                 def do_GET(self):
                     self.send_response(200 if self.path == "/health" else 404)
                     self.end_headers()
@@ -171,3 +187,30 @@ def test_vllm_itself_serves_the_model_and_an_adapter(tmp_path) -> None:
         process.send_signal(signal.SIGTERM)
         process.wait(60)
         process.stdout.close()
+
+
+@pytest.mark.slow
+def test_a_folder_named_with_vllm_is_served_for_a_run_and_gone_behind_it(
+    interpreter: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    weights = interpreter.parent / "some-llama"
+    weights.mkdir()
+    spec = f"vllm:{weights}"
+    with pytest.raises(MissingError, match="vLLM is not installed"):
+        asyncio.run(serve_spec(spec))
+    monkeypatch.setenv(PYTHON_VARIABLE, str(interpreter))
+
+    async def asked() -> str:
+        async with connect(spec) as model:
+            completion = await model.complete(Request(messages=(user("one"),)))
+        assert completion.tokens is not None and completion.tokens.ids == (7, 8)
+        served = await serve_spec(spec)
+        assert (served.kind, served.renderer, served.endpoint.model) == ("vllm", str(weights), "some-llama")
+        assert completion.message.text == "some-llama, ids True"
+        return served.endpoint.url
+
+    with sharing():
+        url, again = asyncio.run(asked()), asyncio.run(asked())
+        assert url == again
+    with pytest.raises(OSError):
+        urlopen(url.removesuffix("/v1") + "/health", timeout=30)

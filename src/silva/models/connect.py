@@ -1,4 +1,5 @@
-"""From a word to a model: `local`, `local:FOLDER`, `scripted:FILE`, `http://host:port/v1#name`, `openai:NAME`.
+"""From a word to a model: `local`, `local:FOLDER`, `vllm:FOLDER`, `scripted:FILE`, `http://host:port/v1#name`,
+`openai:NAME`.
 
 async with connect("local") as model:
     completion = await model.complete(Request(messages=(user("hello"),)))
@@ -29,7 +30,7 @@ OPENAI = "https://api.openai.com/v1"
 KEY_VARIABLE = "SILVA_API_KEY"
 """Where the key of an http(s) endpoint is read from. Not OPENAI_API_KEY: that one is not for strangers."""
 
-SPECS = "local, local:FOLDER, scripted:FILE, http://HOST:PORT/v1#NAME, openai:NAME"
+SPECS = "local, local:FOLDER, vllm:FOLDER, scripted:FILE, http://HOST:PORT/v1#NAME, openai:NAME"
 
 
 class Options(Record, frozen=True, kw_only=True):
@@ -101,6 +102,13 @@ async def serve_spec(spec: str, **options: object) -> Served:
         endpoint = _endpoint(chosen, url=child.url, model=name, token_ids=True, api_key_env="")
         renderer = str(weights) if weights else "local"
         return Served(endpoint=endpoint, key=child.token, kind="silva", renderer=renderer, stop=stop)
+    if kind == "vllm" and rest:
+        from silva.models.local.shared import started
+
+        weights = Path(rest)
+        child, stop = await asyncio.to_thread(started, None, chosen.rows, weights, "vllm")
+        endpoint = _endpoint(chosen, url=child.url, model=served_name(weights), token_ids=True, api_key_env="")
+        return Served(endpoint=endpoint, key=child.token, kind="vllm", renderer=str(weights), stop=stop)
     if kind == "scripted" and rest:
         from silva.models.scripted import ScriptedProcess, load_script
 

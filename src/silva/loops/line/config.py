@@ -72,7 +72,8 @@ class LineTasks(Section):
 
 class PlayConfig(Section):
     """How episodes are played, the expert's and the policy's. `max_tokens` bounds one turn of the policy. `on` and
-    `ray` say where, as of rollouts: the rest of the loop stays on this machine."""
+    `ray` say where, as of rollouts: the rest of the loop stays on this machine. `engine` serves the policy: `torch` on
+    the processor, or `vllm` (for a GPU; `$SILVA_VLLM_PYTHON` names the interpreter that has it)."""
 
     agent: Literal["react", "tools"] = "react"
     pool: int = Field(default=8, ge=1, le=10_000)
@@ -80,6 +81,7 @@ class PlayConfig(Section):
     budget: Budget = Budget()
     deadlines: Deadlines = Deadlines()
     hosts: HostConfig = HostConfig()
+    engine: Literal["torch", "vllm"] = "torch"
     on: Literal["local", "ray"] = "local"
     ray: RayConfig = RayConfig()
     options: dict[str, object] = Field(default_factory=dict)
@@ -166,6 +168,14 @@ class LineConfig(LoopConfig):
     judge: JudgeConfig = JudgeConfig()
     rounds: tuple[RoundConfig, ...] = Field(min_length=1)
     threads: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _vllm_reads_a_folder_and_plain_words(self) -> LineConfig:
+        if self.play.engine == "vllm" and self.policy.base == BUNDLED:
+            raise ValueError("play.engine vllm: it serves a folder of weights: policy.base: FOLDER")
+        if self.play.engine == "vllm" and self.play.agent == "tools":
+            raise ValueError("play.engine vllm: a server started for a loop reads no tool calls: play.agent: react")
+        return self
 
     @model_validator(mode="after")
     def _nodes_find_the_weights(self) -> LineConfig:

@@ -11,7 +11,7 @@ from silva.loops.kernel.stage import Plan
 from silva.loops.line.config import LineConfig
 
 UNDECISIVE: Any = {
-    "play": {"pool", "deadlines", "hosts", "on", "ray"},
+    "play": {"pool", "deadlines", "hosts", "engine", "on", "ray"},
     "rounds": {"__all__": {"checkpoint_every", "divergence"}},
 }
 """What changes no result."""

@@ -44,17 +44,18 @@ def playing(loop: Loop[LineConfig], version: str) -> str:
         UsageError, StoreError: the version or its base cannot be had.
     """
     kept = registry(loop)
+    engine = "vllm" if loop.config.play.engine == "vllm" else "local"
     _, found = kept.find(version)
     if found.kind == "base":
         base = base_weights(loop)
-        return BUNDLED if base == BUNDLED else f"local:{base}"
+        return BUNDLED if base == BUNDLED else f"{engine}:{base}"
     under = loop.folder / "policies"
     if found.kind == "full":
-        return f"local:{materialise(kept, found, under)}"
+        return f"{engine}:{materialise(kept, found, under)}"
     target = under / found.name
     if not target.is_dir():
         export_merged(kept, found, target, base=base_weights(loop))
-    return f"local:{target}"
+    return f"{engine}:{target}"
 
 
 def trained_from(loop: Loop[LineConfig], version: str) -> PolicyConfig:

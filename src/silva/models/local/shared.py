@@ -13,9 +13,10 @@ from pathlib import Path
 
 from silva.models.child import Child
 from silva.models.local.server import start_local
+from silva.models.local.vllm_child import start_vllm
 
-Kind = tuple[int | None, int, Path | None]
-"""Threads, rows and weights."""
+Kind = tuple[str, int | None, int, Path | None]
+"""Engine, threads, rows and weights."""
 
 _SHARED: ContextVar[dict[Kind, Child] | None] = ContextVar("shared", default=None)
 
@@ -37,16 +38,22 @@ def start_anew() -> None:
     _stop(_SHARED.get() or {})
 
 
-def started(threads: int | None, rows: int, weights: Path | None) -> tuple[Child, Callable[[], None] | None]:
-    """A server, and what stops it; None where it is shared. Blocks until it serves.
+def started(
+    threads: int | None, rows: int, weights: Path | None, engine: str = "torch"
+) -> tuple[Child, Callable[[], None] | None]:
+    """A server, and what stops it; None where it is shared. Blocks until it serves. `engine` is `torch`, or `vllm` for
+    a folder of weights.
 
     Raises:
-        MissingError, UsageError, ModelError: as `start_local`.
+        MissingError, UsageError, ModelError: as `start_local`, or `start_vllm`.
     """
-    shared, kind = _SHARED.get(), (threads, rows, weights)
+    shared, kind = _SHARED.get(), (engine, threads, rows, weights)
     child = shared.get(kind) if shared is not None else None
     if child is None or not child.running:
-        child = start_local(threads, rows, None, weights)
+        if engine == "vllm" and weights is not None:
+            child = start_vllm(rows, weights)
+        else:
+            child = start_local(threads, rows, None, weights)
     if shared is None:
         return child, child.stop_now
     shared[kind] = child
