@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -39,7 +40,8 @@ def table(place: Path) -> Path:
     return place / "rows.lance"
 
 
-def test_daft_scores_and_keeps_what_is_scored_and_kept_here(tmp_path: Path) -> None:
+@pytest.mark.parametrize("on", ["daft", "daft:ray"])
+def test_daft_scores_and_keeps_what_is_scored_and_kept_here(tmp_path: Path, on: str) -> None:
     source = table(tmp_path)
     told = {
         "source": str(source), "columns": Columns(answer="said", question="asked", id="key"), "keep": 30,
@@ -55,9 +57,9 @@ def test_daft_scores_and_keeps_what_is_scored_and_kept_here(tmp_path: Path) -> N
     output = tmp_path / "kept.lance"
     done = subprocess.run(
         [sys.executable, "-m", "silva", "data", "select", str(source), "columns.answer=said", "columns.question=asked",
-         "columns.id=key", "--keep", "30", "--by", "quality_rules", "--duplicates", "minhash", "--on", "daft",
+         "columns.id=key", "--keep", "30", "--by", "quality_rules", "--duplicates", "minhash", "--on", on,
          "workers=2", f"cache={tmp_path / 'kept'}", "-o", str(output), "--json"],
-        capture_output=True, text=True, check=False,
+        capture_output=True, text=True, check=False, env={**os.environ, "RAY_worker_niceness": "0"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     said = json.loads(done.stdout)

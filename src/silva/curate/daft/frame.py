@@ -65,7 +65,7 @@ class Frame:
         frame = self._frame.select(ROW, *dict.fromkeys(named))
         frame = frame if limit is None else frame.limit(limit)
         for name, work in works.items():
-            made = self._column(work)
+            made = self._column(work, 1 / len(works))
             frame = frame.with_column(name, made(*(self._daft.col(each) for each in work.reads)))
         table = frame.select(ROW, *dict.fromkeys([*keep, *works])).to_arrow()
         return table.sort_by(ROW)
@@ -87,8 +87,12 @@ class Frame:
             raise StoreError(f"{target}: it cannot be written ({str(fault).splitlines()[0]})") from fault
         return rows.num_rows
 
-    def _column(self, work: Work) -> Any:
-        """A work as Daft calls it: made once in each of some processes, and called with some rows."""
+    def _column(self, work: Work, cpus: float) -> Any:
+        """A work as Daft calls it: made once in each of some processes, and called with some rows.
+
+        The works of one plan run side by side, so that one process of each shares a core: on Ray a plan whose processes
+        ask for more cores than there are waits for ever.
+        """
         daft = self._daft
 
         class Made:
@@ -99,7 +103,7 @@ class Frame:
             def __call__(self, *columns: Any) -> Any:
                 return self.work(*(each.to_pylist() for each in columns))
 
-        return daft.cls(Made, use_process=True, max_concurrency=self._workers)()
+        return daft.cls(Made, cpus=cpus, use_process=True, max_concurrency=self._workers)()
 
 
 @cache
