@@ -16,7 +16,7 @@ FLYWHEEL = Kind(
     plan=stages,
     stages={
         **HOMES,
-        "select": "silva.loops.flywheel.stages.select",
+        "select": "silva.loops.line.stages.select",
         "report": "silva.loops.flywheel.stages.report",
     },
     line=line,

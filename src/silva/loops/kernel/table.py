@@ -21,6 +21,9 @@ class Row(NamedTuple):
 OWN = {
     "flywheel": Row("silva.loops.flywheel.kind:FLYWHEEL", "Turn the flywheel: run, select, train, prove, promote."),
     "apollo": Row("silva.loops.apollo.kind:APOLLO", "Roll out with guidance, mask, make rows, train, prove."),
+    "coevolve": Row(
+        "silva.loops.coevolve.kind:COEVOLVE", "Train, read signals, explore there, grow tasks, train on them, prove."
+    ),
     "safety": Row(
         "silva.loops.safety.kind:SAFETY", "Attack, find safe siblings, train, attack again with what was held out."
     ),

@@ -6,6 +6,7 @@ prove   head against base on `test`, which no decision has seen: proven worse â”
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -17,27 +18,43 @@ from silva.loops.kernel.stage import Stage
 from silva.loops.line.config import LineConfig
 from silva.loops.line.head import head_of, registry
 from silva.loops.line.stages.measure import compared, measure
+from silva.loops.line.verdict import Verdict
 from silva.train.registry import Registry
 from silva.tree import Json
 
 
 def run(loop: Loop[LineConfig], stage: Stage) -> Json:
     """Decide; a decision that the registry holds already is not made again."""
-    return _judge(loop, stage) if stage.kind == "judge" else prove(loop, stage, str(loop.given("base")["version"]))
+    if stage.kind == "prove":
+        return prove(loop, stage, str(loop.given("base")["version"]))
+    return judged(loop, stage, lambda verdict: verdict.proven_better(loop.config.judge.least_gain))
 
 
-def _judge(loop: Loop[LineConfig], stage: Stage) -> Json:
+def judged(
+    loop: Loop[LineConfig], stage: Stage, keeps: Callable[[Verdict], bool], otherwise: str = "not proven better"
+) -> Json:
+    """Promote the round's candidate where its verdict against the head says so, else reject it.
+
+    Args:
+        loop: whose line.
+        stage: `judge`.
+        keeps: whether a verdict promotes.
+        otherwise: why a candidate is rejected, in words.
+
+    Raises:
+        UsageError: others have promoted meanwhile.
+    """
     candidate = str(loop.given(f"round-{stage.round}.register")["version"])
     head = head_of(loop, stage)
     verdict = compared(loop, head, candidate, "dev")
-    better = verdict.proven_better(loop.config.judge.least_gain)
+    better = keeps(verdict)
     kept = registry(loop)
     _mine(kept, loop.config.line, (head, candidate))
     if better:
         over = "" if _is_head(kept, candidate) else head
         kept.promote(candidate, over=over, by=loop.config.loop, note=str(verdict))
     else:
-        kept.reject(candidate, by=loop.config.loop, note=f"not proven better: {verdict}")
+        kept.reject(candidate, by=loop.config.loop, note=f"{otherwise}: {verdict}")
     return {"candidate": candidate, "head": head, "promoted": better, "verdict": msgspec.to_builtins(verdict)}
 
 

@@ -6,6 +6,7 @@ run ─▶ samples ─▶ cut to what the policy reads ─▶ by reward, by grou
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from silva.lake import Lake
 from silva.loops.kernel.loop import Loop
@@ -22,8 +23,13 @@ from silva.train.truncation import fit
 from silva.tree import Json
 
 
-def run(loop: Loop[LineConfig], stage: Stage) -> Json:
+def run(loop: Loop[LineConfig], stage: Stage, ids: Sequence[str] | None = None) -> Json:
     """Select; write the samples.
+
+    Args:
+        loop: whose round.
+        stage: that selects.
+        ids: of the tasks that may be learnt from; those of `train` with the round's tags where none are given.
 
     Raises:
         Nothing: no attempt, or no group whose rewards differ, is left.
@@ -35,7 +41,8 @@ def run(loop: Loop[LineConfig], stage: Stage) -> Json:
     expert = settings.source == "expert"
     source = loop.given("survey" if expert else f"round-{stage.round}.rollout")
     compares = settings.algorithm.name != "sft"
-    taken = _of_run(loop, str(source["run"]), set(learnt(loop, settings.tags)), expert)
+    mine = set(learnt(loop, settings.tags) if ids is None else ids)
+    taken = _of_run(loop, str(source["run"]), mine, expert)
     limit = context(loop)
     fitted = fit(taken, limit, "truncate")
     tell(stage, fitted, limit)

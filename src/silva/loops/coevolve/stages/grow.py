@@ -1,0 +1,133 @@
+"""Stage `grow`: contexts of the round's signals, explored, abstracted, validated: the tasks of the rounds to come."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from silva.curate.diversity import diversity
+from silva.curate.signals.reading import signals_of
+from silva.lake import Lake
+from silva.loops.coevolve import growing
+from silva.loops.coevolve.config import CoEvolveConfig
+from silva.loops.coevolve.contexts import signalled, unguided
+from silva.loops.coevolve.tasks import held_out, present
+from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.progress import teller
+from silva.loops.kernel.stage import Stage
+from silva.loops.line.play import play
+from silva.loops.line.weights import playing
+from silva.loops.roles import Candidate, Context, Explored, born
+from silva.models.embedding import open_embedder
+from silva.rollout import RolloutConfig
+from silva.rollout.branching.grow import settings_of
+from silva.tree import Json, Trajectory
+
+NOTHING: Json = {"run": "", "contexts": 0, "walks": 0, "turns": 0, "candidates": 0, "accepted": [], "waiting": []}
+NOTHING |= {"refused": {}, "by_signal": {}, "acted": [], "steps": 0, "attempted": 0, "drawn": 0, "diversity": {}}
+
+
+def run(loop: Loop[CoEvolveConfig], stage: Stage) -> Json:
+    """Grow. Without a context (no signal) nothing grows, and that is said.
+
+    Raises:
+        UsageError: the contexts cannot be explored, or the environment cannot look back.
+        UnreachableError, MissingError, StoreError, EnvError: as the roles.
+    """
+    grow, share = loop.config.grow, loop.config.share
+    contexts = _contexts(loop, stage, grow.contexts * share)
+    if not contexts:
+        return NOTHING
+    tell = teller(loop, stage, "steps of five: explored, abstracted, written, validated, measured")
+    explored = asyncio.run(growing.walked(loop, _base(loop, stage), contexts))
+    tell(1, 5)
+    candidates = asyncio.run(growing.abstracted(loop, explored))
+    tell(2, 5)
+    more, attempted = _written(loop, stage, explored)
+    candidates += more
+    tell(3, 5)
+    chosen = growing.ordered(candidates, stage.seed, round(grow.tasks * share * grow.tried))
+    known = [task.id for task in present(loop, stage)]
+    steps, seconds = asyncio.run(growing.admitted(loop, explored.run, chosen, stage.round, known))
+    tell(4, 5)
+    with Lake.open(loop.lake, mode="read") as lake:
+        kept = {(how.parent, how.goal.words): (task, how) for task, how in born(lake, explored.run)}
+    judged = [kept[key] for each in chosen if (key := (each.place.id, each.goal.words)) in kept]
+    accepted = [(task, how) for task, how in judged if how.verdict == "accepted"][: grow.tasks * share]
+    waiting = [task.id for task, how in judged if how.verdict == "waiting"][: grow.tasks * share]
+    refused: dict[str, int] = {}
+    for _, how in judged:
+        if how.verdict == "refused":
+            refused[how.reason] = refused.get(how.reason, 0) + 1
+    new = asyncio.run(growing.openings(loop, [task for task, _ in accepted]))
+    target = asyncio.run(growing.openings(loop, held_out(loop)))
+    embedder = open_embedder(grow.admission.embedder)
+    return {
+        "run": explored.run,
+        "version": loop.given(f"round-{stage.round}.rollout")["version"],
+        "contexts": len(contexts),
+        "walks": len(explored.walks),
+        "turns": explored.turns,
+        "drawn": explored.acted.completion_tokens,
+        "left_out": explored.left_out,
+        "failed": explored.failed,
+        "remaining": explored.remaining,
+        "candidates": len(candidates),
+        "attempted": attempted,
+        "accepted": [task.id for task, _ in accepted],
+        "waiting": waiting,
+        "refused": refused,
+        "by_signal": growing.by_signal(contexts, candidates, [how for _, how in accepted]),
+        "acted": [msgspec.to_builtins(explored.acted)],
+        "steps": steps,
+        "seconds_of_validation": seconds,
+        "diversity": diversity(embedder.embed(new), embedder.embed(target)) if new else {},
+    }
+
+
+def _contexts(loop: Loop[CoEvolveConfig], stage: Stage, count: int) -> list[Context]:
+    with Lake.open(loop.lake, mode="read") as lake:
+        read: list[str] = loop.given(f"round-{stage.round}.signals")["runs"]
+        if loop.config.grow.by == "signals":
+            return signalled([each for run in read for each in signals_of(lake, run)], count, stage.seed)
+        return unguided(lake.trajectories(run_id=read[-1]), count, stage.seed)
+
+
+def _base(loop: Loop[CoEvolveConfig], stage: Stage) -> RolloutConfig:
+    """The round's policy and hosts, as a run of branches."""
+    played = loop.given(f"round-{stage.round}.rollout")
+    of = Lake.open(loop.lake, mode="read").run(str(played["run"]))
+    values: dict[str, Any] = {
+        **settings_of(of),
+        "run": f"{loop.run_name(stage)}",
+        "lake": loop.lake,
+        "env": [loop.config.env],
+        "pool": loop.config.play.pool,
+        "model": playing(loop, str(played["version"])),
+        "seed": stage.seed,
+    }
+    return RolloutConfig.model_validate(values)
+
+
+def _written(loop: Loop[CoEvolveConfig], stage: Stage, explored: Explored) -> tuple[list[Candidate], int]:
+    """What the writer adds, with the policy's own solutions; and the turns that finding them took."""
+    grow = loop.config.grow
+    pairs = asyncio.run(growing.written(loop, explored, stage.seed))
+    tasks = {task.id: task for _, task in pairs if task is not None}
+    if not tasks or not grow.admission.validation.execute:
+        return [each for each, _ in pairs], 0
+    more = {
+        "model": playing(loop, str(loop.given(f"round-{stage.round}.rollout")["version"])),
+        "group": grow.attempts,
+        "seed": stage.seed,
+        "sampling": {"temperature": loop.config.rounds[stage.round - 1].temperature},
+    }
+    result = play(loop, stage, loop.run_name(stage, "attempts"), list(tasks.values()), more)
+    of_task: dict[str, list[Trajectory]] = {}
+    for each in result.trajectories:
+        of_task.setdefault(each.task_id, []).append(each)
+    with Lake.open(loop.lake, mode="read") as lake:
+        found = [growing.solved(lake, each, of_task.get(task.id, []) if task else []) for each, task in pairs]
+    return found, sum(each.turns for each in result.trajectories)
