@@ -16,12 +16,8 @@ from silva.tree import Record, Trajectory
 
 ASKED, RIGHT = "_asked", "_right"
 TITLES = {"ans": "AnsAcc", "tool": "ToolAcc", "code": "CodeExec", "files": "files as wanted"}
-OF = {
-    "ans": "answers that are checked",
-    "tool": "calls of the reference",
-    "code": "turns that called or coded",
-    "files": "conditions on files",
-}
+"""What known figures are called, in the order in which they are told; others come after them."""
+OF = {"ans": "answers checked", "tool": "reference calls", "code": "turns", "files": "file conditions"}
 MOST = 1000
 """Units of one attempt that count: an environment's number is somebody else's."""
 
@@ -54,7 +50,10 @@ def counted_shares(attempts: Iterable[Trajectory]) -> tuple[CountedShare, ...]:
             told[each.env, name] += 1
             units[each.env, name][each.task_id] += [True] * right + [False] * (asked - right)
     found: list[CountedShare] = []
-    for (env, name), by_task in sorted(units.items()):
+    order = {name: place for place, name in enumerate(TITLES)}
+    for (env, name), by_task in sorted(
+        units.items(), key=lambda item: (item[0][0], order.get(item[0][1], 99), item[0])
+    ):
         clusters = list(by_task.values())
         found.append(
             CountedShare(

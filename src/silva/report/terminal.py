@@ -116,12 +116,11 @@ def _counted(summary: Summary) -> Table:
     table = _table("Counted by the environment, in percent")
     table.add_column("environment", no_wrap=True)
     table.add_column("figure", no_wrap=True)
-    for heading in ("right", "asked", "share"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("of")
+    table.add_column("share", justify="right", no_wrap=True)
+    table.add_column("right of asked")
     for row in summary.counted:
         share_of = f"{share(row.share.value if row.share else None)} {bounds(row.share)}".strip()
-        table.add_row(row.env, row.title, str(row.right), str(row.asked), share_of, row.of)
+        table.add_row(row.env, row.title, share_of, f"{row.right} of {row.asked} {row.of}")
     return table
 
 

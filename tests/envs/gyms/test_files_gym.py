@@ -1,8 +1,12 @@
 """The files gym where nothing of its own is installed: checker, references, code actions, tables, public tasks."""
 
+import base64
+import hashlib
+import io
 import json
 
 import pytest
+from PIL import Image
 
 from silva.envs import Registry
 from silva.envs.gyms.files.checker import answered, occurs, overlap, tokens
@@ -15,7 +19,7 @@ from silva.envs.gyms.files.tools.instrument import Bench
 from silva.envs.gyms.files.tools.sums import convert_unit
 from silva.envs.gyms.files.tools.tables import query_table, read_cells
 from silva.errors import UsageError
-from silva.tree import Task, assistant, call
+from silva.tree import ImagePart, Task, assistant, call
 
 SALES = "place,pieces,price\nBrask,4,2.5\nTindle,10,1\nBrask,6,3\n"
 CHECK = {"answer": {"all": [["28"]]}}
@@ -242,3 +246,26 @@ def _class(name: str):
     from silva.envs.gyms.files import environment
 
     return getattr(environment, Registry.load().entry(name).target.partition(":")[2])
+
+
+async def test_a_model_that_sees_is_shown_a_picture_and_offered_only_the_tools_asked_for():
+    out = io.BytesIO()
+    Image.new("RGB", (2048, 64), "red").save(out, "PNG")
+    picture = {"a.png": {"kind": "base64", "content": base64.b64encode(out.getvalue()).decode()}}
+    look = call("view_image", {"path": "a.png"}, "a")
+    blind, seeing = Files(tools=["calculate"]), Files(images=True, tools=["view_image"])
+    await blind.reset(task(files=picture), 0)
+    assert (
+        "there is no tool 'view_image'; there are answer, calculate"
+        in (await blind.step(assistant("", look))).messages[0].text
+    )
+    opening = await seeing.reset(task(files=picture), 0)
+    assert [tool.name for tool in opening.tools or ()] == ["view_image", "answer"]
+    seen = await seeing.step(assistant("", look))
+    shown = seen.messages[0].parts[1]
+    assert isinstance(shown, ImagePart) and (shown.width, shown.height) == (1024, 32)
+    assert hashlib.sha256(seen.blobs[shown.hash]).hexdigest() == shown.hash
+    code = "```python\nview_image('a.png', [0, 0, 8, 8])\n```"
+    assert len((await seeing.step(assistant(code))).messages[0].parts) == 2
+    with pytest.raises(UsageError, match="no tool 'fly'"):
+        Files(tools=["fly"])

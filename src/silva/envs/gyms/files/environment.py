@@ -3,12 +3,14 @@
     reset(task) ─▶ drawn(files) ─▶ question, tools ─▶ step: calls, or one code action ─▶ … ─▶ answer ─▶ check
 
 A turn is tool calls, or words with a block of code (```python … ```) whose statements call the tools; words without
-either are the answer. Metrics: `ans`, `files`, `tool` and `code`, each as `NAME_asked` and `NAME_right` (see
-`silva.report.counted`).
+either are the answer. Options: `backend` (of the sandbox for Python), `images` (adds view_image, for models that see)
+and `tools` (the names of those that are offered; all when empty). Metrics: `ans`, `files`, `tool` and `code`, each as
+`NAME_asked` and `NAME_right` (see `silva.report.counted`).
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -23,13 +25,13 @@ from silva.envs.gyms.files.drawing.files import drawn
 from silva.envs.gyms.files.effects import holds
 from silva.envs.gyms.files.folder import Folder
 from silva.envs.gyms.files.public import public, public_file
-from silva.envs.gyms.files.tools.catalogue import TOOLS
+from silva.envs.gyms.files.tools.catalogue import offered
 from silva.envs.gyms.files.tools.instrument import Bench
 from silva.envs.gyms.files.walk import MOST_SHOWN, Walk, shown
 from silva.envs.gyms.terminal.backend import borrow, give_back
 from silva.envs.protocol import Achieved, Capabilities, Evaluation, Goal, Observation, Planted
 from silva.errors import UsageError
-from silva.tree import Json, Message, Task, assistant, call, system, tool_result, user
+from silva.tree import ImagePart, Json, Message, Task, TextPart, Tool, assistant, call, system, user
 
 _CODE = re.compile(r"```(?:python|py)[ \t]*\n(.*?)```", re.DOTALL)
 _RULES = system(
@@ -39,19 +41,19 @@ _RULES = system(
     " $r1[0]['price']. When you know the answer, or the files are as they should be, call answer with a few words or"
     " a number."
 )
-_SAVE = {"save_as": {"type": "string"}}
 
 
 class Files:
     """One folder of files and one wish. `place`: the folder or file of public tasks of a class made for it."""
 
-    capabilities: ClassVar[Capabilities] = Capabilities(tools=True, snapshot="deepcopy", max_turns=30)
+    capabilities: ClassVar[Capabilities] = Capabilities(tools=True, images=True, snapshot="deepcopy", max_turns=30)
     own_random: ClassVar[bool] = True
     name: ClassVar[str] = "files"
     place: ClassVar[Path | None] = None
     attribute: ClassVar[str] = ""
 
-    def __init__(self, *, backend: str = "namespaces") -> None:
+    def __init__(self, *, backend: str = "namespaces", images: bool = False, tools: Sequence[str] = ()) -> None:
+        self._tools = tuple(map(_saving, offered(images, tools)))
         self._backend = backend
         self._borrowed = False
         self._walk: Walk | None = None
@@ -83,12 +85,12 @@ class Files:
         self._first = {name: self._content(task.id, name, spec) for name, spec in files.items()}
         self._specs: dict[str, Json] = {name: spec for name, spec in files.items() if isinstance(spec, dict)}
         bench = Bench(Folder(self._first), sandbox=self._ground)
-        self._walk = Walk(bench)
+        self._walk = Walk(bench, frozenset(tool.name for tool in self._tools))
         self._plan = [dict(each) for each in self._data.get("solution") or ()]
         self._played = 0
         names = ", ".join(bench.folder.names()) or "none"
         words = str(self._data.get("words") or task.instruction)
-        return Observation(messages=(_RULES, user(f"{words}\n\nFiles: {names}")), tools=_offered())
+        return Observation(messages=(_RULES, user(f"{words}\n\nFiles: {names}")), tools=self._tools)
 
     async def step(self, action: Message) -> Observation:
         """Carry out the calls, or the code; words without either are the answer."""
@@ -107,7 +109,8 @@ class Files:
             walk.ran += 1
         except UsageError as error:
             text = f"error: {error}"
-        return Observation(messages=(user(f"[output]\n{text[: MOST_SHOWN + 100]}"),), done=walk.answer is not None)
+        parts, blobs = self._seen(f"[output]\n{text[: MOST_SHOWN + 100]}")
+        return Observation(messages=(Message(role="user", parts=parts),), done=walk.answer is not None, blobs=blobs)
 
     async def evaluate(self) -> Evaluation:
         """1 where the answer and the files are as the task wants them, else 0."""
@@ -219,6 +222,7 @@ class Files:
     async def _called(self, action: Message) -> Observation:
         walk = self._here
         answers: list[Message] = []
+        blobs: dict[str, bytes] = {}
         ran = True
         for made in action.tool_calls:
             try:
@@ -228,9 +232,18 @@ class Files:
                 text = f"{walk.done[-1].name} =\n{shown(value)}"
             except (UsageError, ValueError) as error:
                 text, ran = f"error: {error}", False
-            answers.append(tool_result(made.id, text, made.name))
+            parts, seen = self._seen(text)
+            blobs |= seen
+            answers.append(Message(role="tool", parts=parts, tool_call_id=made.id, name=made.name))
         walk.ran += ran
-        return Observation(messages=tuple(answers), done=walk.answer is not None)
+        return Observation(messages=tuple(answers), done=walk.answer is not None, blobs=blobs)
+
+    def _seen(self, text: str) -> tuple[tuple[TextPart | ImagePart, ...], dict[str, bytes]]:
+        """A text with the pictures that were looked at since the last one."""
+        views, self._here.bench.views = self._here.bench.views, []
+        blobs = {hashlib.sha256(view.content).hexdigest(): view for view in views}
+        images = (ImagePart(hash=name, width=view.width, height=view.height) for name, view in blobs.items())
+        return (TextPart(text=text), *images), {name: view.content for name, view in blobs.items()}
 
     async def _ground(self) -> Any:
         backend = await borrow(self._backend, None, self) if not self._borrowed else self._ground_held
@@ -246,13 +259,12 @@ class Files:
             raise UsageError(f"task {task}: file {name}: {error}") from error
 
 
-def _offered() -> tuple[Any, ...]:
-    """The tools, each with the argument that names its result."""
-    made: list[Any] = []
-    for each in TOOLS:
-        properties = {**each.parameters["properties"], **({} if each.name == "answer" else _SAVE)}
-        made.append(msgspec.structs.replace(each, parameters={**each.parameters, "properties": properties}))
-    return tuple(made)
+def _saving(tool: Tool) -> Tool:
+    """The tool with the argument that names its result."""
+    if tool.name == "answer":
+        return tool
+    properties = {**tool.parameters["properties"], "save_as": {"type": "string"}}
+    return msgspec.structs.replace(tool, parameters={**tool.parameters, "properties": properties})
 
 
 def __getattr__(attribute: str) -> type[Files]:

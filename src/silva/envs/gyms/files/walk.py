@@ -26,6 +26,7 @@ MOST_CALLS = 40
 """Most calls of one turn."""
 _MOST_KEPT = 2_000_000
 _TOOLS = frozenset(INSTRUMENTS) | {"answer"}
+"""The names that results may not have."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +42,10 @@ class Done:
 
 @dataclass
 class Walk:
-    """One episode's calls. `answer` is what was answered, None as long as nothing was."""
+    """One episode's calls. `offered`: the tools there are; `answer`: what was answered, None as long as nothing was."""
 
     bench: Bench
+    offered: frozenset[str] = _TOOLS
     done: list[Done] = field(default_factory=list)
     steps: int = 0
     ran: int = 0
@@ -66,8 +68,8 @@ class Walk:
             name = self._name(save)
             if tool == "answer":
                 value = await self._answered(arguments, places)
-            elif tool not in INSTRUMENTS:
-                raise UsageError(f"there is no tool {tool!r}; there are {', '.join(INSTRUMENTS)}, answer")
+            elif tool not in INSTRUMENTS or tool not in self.offered:
+                raise UsageError(f"there is no tool {tool!r}; there are {', '.join(sorted(self.offered))}")
             else:
                 instrument = INSTRUMENTS[tool]
                 given = {key: await self._meant(value) for key, value in arguments.items()}
@@ -89,7 +91,7 @@ class Walk:
             UsageError: it does not run to its end; what it did before is done.
         """
         self.codes += 1
-        worker = Expressions(self.bench.names, self.call, _TOOLS)
+        worker = Expressions(self.bench.names, self.call, self.offered)
         try:
             last = await worker.run(source)
         except UsageError as error:

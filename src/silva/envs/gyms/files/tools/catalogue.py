@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from silva.envs.gyms.files.tools import documents, pictures, plotting, searching, sums, tables, writing
 from silva.envs.gyms.files.tools.instrument import Instrument
+from silva.errors import UsageError
 from silva.tree import Tool
 
 INSTRUMENTS: dict[str, Instrument] = {
@@ -21,6 +24,7 @@ INSTRUMENTS: dict[str, Instrument] = {
         tables.read_cells,
         tables.query_table,
         pictures.image_info,
+        pictures.view_image,
         pictures.ocr,
         pictures.locate,
         pictures.count,
@@ -49,4 +53,20 @@ ANSWER = Tool(
         "additionalProperties": False,
     },
 )
-TOOLS: tuple[Tool, ...] = (*(each.tool for each in INSTRUMENTS.values()), ANSWER)
+VIEW = "view_image"
+"""The tool for models that see: it is offered where the option `images` is on."""
+TOOLS: tuple[Tool, ...] = (*(each.tool for name, each in INSTRUMENTS.items() if name != VIEW), ANSWER)
+"""What is offered where nothing else is asked for."""
+
+
+def offered(images: bool, names: Sequence[str] = ()) -> tuple[Tool, ...]:
+    """The tools for an agent: all, or those of these names and `answer`.
+
+    Raises:
+        UsageError: there is no tool of a name.
+    """
+    for name in names:
+        if name not in INSTRUMENTS and name != ANSWER.name:
+            raise UsageError(f"files: there is no tool {name!r}; there are {', '.join(INSTRUMENTS)}")
+    every = [each.tool for name, each in INSTRUMENTS.items() if name != VIEW or images]
+    return (*(tool for tool in every if not names or tool.name in names), ANSWER)

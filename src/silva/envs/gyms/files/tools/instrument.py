@@ -12,20 +12,29 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from silva.envs.gyms.files.folder import Folder
 from silva.errors import UsageError
-from silva.sandbox.protocol import Backend
 from silva.tree import Json, Tool
 
 _KINDS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean", dict: "object"}
 
 
+@dataclass(frozen=True)
+class View:
+    """A picture that is to be shown: the bytes of a PNG, its width and height in pixels."""
+
+    content: bytes
+    width: int
+    height: int
+
+
 @dataclass
 class Bench:
-    """What tools work on: the files, the results so far by name, and (for Python) a way to get a sandbox."""
+    """What tools work on: the files, the results so far by name, (for Python) a way to get a sandbox, and pictures that
+    the agent is to be shown with its next observation."""
 
     folder: Folder
     names: dict[str, Any] = field(default_factory=dict)
     sandbox: Callable[[], Any] | None = None
-    backend: Backend | None = None
+    views: list[View] = field(default_factory=list)
 
 
 class Instrument:

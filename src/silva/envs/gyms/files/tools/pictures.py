@@ -12,10 +12,11 @@ from functools import lru_cache
 from typing import Any
 
 from silva.envs.gyms.files.palette import PALETTE, SHAPES, png
-from silva.envs.gyms.files.tools.instrument import Bench
+from silva.envs.gyms.files.tools.instrument import Bench, View
 from silva.errors import UsageError
 
 MOST_PIXELS = 16_000_000
+_WIDEST = 1024
 _LEAST = 120  # pixels of a region that is a thing; letters and their edges are smaller
 _FAR = 70.0  # a pixel further than this from every colour of the palette is of none
 
@@ -106,6 +107,18 @@ def dominant_colour(bench: Bench, path: str, box: list[int] = []) -> dict[str, A
     near = ((numpy.array([PALETTE[name] for name in names]) - best.astype(float)) ** 2).sum(axis=1).argmin()
     share = float(counts.max()) / len(pixels)
     return {"colour": names[int(near)], "rgb": [int(part) for part in best], "share": round(share, 3)}
+
+
+def view_image(bench: Bench, path: str, box: list[int] = []) -> str:  # noqa: B006 - never changed
+    """Look at a picture yourself (or at a box [left, top, right, bottom] of it): it is shown to you, at most 1,024
+    pixels wide or high."""
+    made = opened(bench.folder.read(path), path).convert("RGB")
+    if box:
+        made = made.crop(_inside(box, made.width, made.height))
+    whole = f"{made.width} x {made.height}"
+    made.thumbnail((_WIDEST, _WIDEST))
+    bench.views.append(View(png(made), made.width, made.height))
+    return f"{path}, {whole} pixels"
 
 
 def crop(bench: Bench, path: str, box: list[int], to: str) -> str:
