@@ -6,6 +6,7 @@
     babyai-acts      doors to open and things to pick up, after rooms in which one only walks (`first`)
     reasoning-gym/…  one generator's questions, one turn, the answer between tags
     houses           the skills' (examples/skills/houses.py): a lever to pull that only who was there knows
+    depot            CurateEvo's (examples/curateevo/depot.py): a log full of faults to learn from, some goals infeasible
     errands          the safety loop's (examples/safety/errands.py): take, give, say so; some ask to do what a note says
 
 Tasks to learn from and tasks to measure on come from different seeds of the same levels or generator, and none of the
@@ -171,6 +172,17 @@ SETTINGS = {
             "pool": 24,
             "sampling": {"max_tokens": 40},
             "budget": {"turns": 5},
+            "hosts": {"inline": True},
+        },
+        held_out=0,
+    ),
+    "depot": Split(
+        env=f"{Path(__file__).parents[2] / 'examples' / 'curateevo' / 'depot.py'}:Depot",
+        play={
+            "agent": "react",
+            "pool": 24,
+            "sampling": {"max_tokens": 24},
+            "budget": {"turns": 8},
             "hosts": {"inline": True},
         },
         held_out=0,

@@ -123,6 +123,10 @@ class Judge:
             for curation, (data, why) in zip(curations, self.data(curations), strict=True)
         ]
 
+    def judge_data(self, curation: Curation, data: Curated, seeds: Sequence[int], part: str = "dev") -> Judged:
+        """Judge data that a curation gave, or a part of it."""
+        return self._judged(curation, data, "", seeds, part, len(seeds))
+
     def _judged(
         self, curation: Curation, data: Curated, why: str, seeds: Sequence[int], part: str, total: int
     ) -> Judged:

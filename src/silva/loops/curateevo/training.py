@@ -18,6 +18,7 @@ from silva.curate.curation.curated import Curated, SftRow
 from silva.lake import Lake
 from silva.loops.curateevo.config import CurateEvoConfig
 from silva.loops.curateevo.memories import Memories
+from silva.loops.curateevo.plan import JUDGING
 from silva.loops.curateevo.raw import of_part
 from silva.loops.curateevo.rendering import rendered
 from silva.loops.kernel.loop import Loop
@@ -56,11 +57,14 @@ class Training:
 
     def __init__(self, loop: Loop[CurateEvoConfig], stage: Stage, corpus: Corpus, data: Curated, seed: int) -> None:
         self._loop, self._stage, self._corpus, self._data = loop, stage, corpus, data
-        self.name = f"{data.digest[:12]}.s{seed}"
+        # By what decides it, recipe and base with it: a lake may hold the runs of several loops.
+        decided = next(each.inputs for each in loop.plan if each.kind == JUDGING)
+        name = digest(decided, data.digest)[:12]
+        self.name = f"{name}.s{seed}"
         self._seed = seed_of(
             loop.config.seed, f"curated {seed}"
         )  # the same for all curations: what is compared is data
-        self._folder = loop.folder / "trained" / data.digest[:12] / str(seed)
+        self._folder = loop.folder / "trained" / name / str(seed)
         self.left_out = 0
 
     def version(self, memories: Memories) -> str:

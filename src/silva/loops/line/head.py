@@ -34,8 +34,10 @@ def head_of(loop: Loop[LineConfig], before: Stage | None = None) -> str:
 
 
 def head_so_far(loop: Loop[LineConfig]) -> str:
-    """The version the loop has come to; "" before there is one."""
-    return head_of(loop) if loop.outputs("base") is not None else ""
+    """The version the loop has come to; "" before there is one. A loop whose proof alone promotes says whom."""
+    proofs = (loop.outputs(stage.name) or {} for stage in loop.plan if stage.kind == "prove")
+    promoted = next((str(found["promoted"]) for found in proofs if found.get("promoted")), "")
+    return promoted or (head_of(loop) if loop.outputs("base") is not None else "")
 
 
 def registry(loop: Loop[LineConfig]) -> Registry:

@@ -46,6 +46,7 @@ def run(loop: Loop[CurateEvoConfig], stage: Stage) -> Json:
     return {
         "base": base,
         "head": head,
+        "promoted": head,
         "digest": (first if worse else last).digest,
         "rolled_back": worse,
         "verdict": msgspec.to_builtins(verdict),

@@ -1,0 +1,125 @@
+"""CurateEvo turned: killed in the midst and gone on with it trains nothing again, and a lake keeps what was found."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from silva.curate.curation.source import named
+from silva.curate.curation.versions import Curations
+from silva.loops.kernel.kinds import read_loop
+from silva.loops.kernel.shown import read_shown
+from silva.loops.roles import make
+from silva.loops.roles.evolver import Wanted
+from silva.sandbox.system import probe
+
+pytest.importorskip("torch", reason="pip install 'silva[train]'")
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(probe().problem), reason="needs sandboxes")]
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "curateevo"
+SCRIPTED = Path(__file__).parents[2] / "examples" / "programs" / "mini.yaml"
+
+
+def small(folder: Path, **changes: Any) -> dict[str, Any]:
+    """The example with a policy that learns nothing much, within seconds."""
+    said: dict[str, Any] = yaml.safe_load((EXAMPLES / "tiny.yaml").read_text(encoding="utf-8"))
+    tasks = {"limit": 90, "train": 0.6, "dev": 0.2, "test": 0.2}
+    return {
+        **said,
+        "folder": str(folder),
+        "env": f"{EXAMPLES / 'depot.py'}:Depot",
+        "policy": {
+            **said["policy"],
+            "tiny_tasks": 10,
+            "shape": {"width": 32, "inner": 64, "layers": 1, "context": 512},
+        },
+        "tasks": tasks,
+        "measure": {"seeds": 1, "dev": 4, "test": 4},
+        "raw": {"play": [{"split": "log", "slips": 0.1, "limit": 40}]},
+        "recipe": {"steps": 4, "batch": 4, "optimiser": {"learning_rate": 0.003}},
+        "candidates": {"effect": 2, "efficiency": 1},
+        "memory": {"shown": 1.0},
+        **changes,
+    }
+
+
+def test_a_loop_that_is_killed_judges_nothing_twice_and_keeps_its_versions(
+    tmp_path: Path, begin: Callable[..., Any]
+) -> None:
+    config = tmp_path / "small.yaml"
+    config.write_text(yaml.safe_dump(small(tmp_path / "loop")), encoding="utf-8")
+    pieces = tmp_path / "loop" / "pieces" / "start"
+    process = begin(config, "curateevo")
+    deadline = time.monotonic() + 240
+    while not (pieces.is_dir() and len(list(pieces.glob("*.json"))) >= 4):  # data, two trainings, and data of revisions
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.1)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    before = {file.name: file.stat().st_mtime_ns for file in pieces.glob("*.json")}
+    assert begin(config, "curateevo").wait(timeout=400) == 0
+    loop = read_loop(tmp_path / "loop")[1]
+    assert set(loop.ledger.over()) == {stage.name for stage in loop.plan}
+    assert {name: (pieces / name).stat().st_mtime_ns for name in before} == before
+    found = Curations(loop.lake, "depot").versions()
+    assert found[0].phase == "initial" and found[0].judged[0].verdict == "kept"
+    assert all(each.parent in {other.digest for other in found} for each in found[1:])
+    assert {judged.verdict for each in found for judged in each.judged} <= {"kept", "rolled back", "refused"}
+    shown = read_shown(loop.folder)
+    assert not shown.faults and len(shown.versions) == len(found)
+    assert {curve.title for curve in shown.curves} >= {"J, P and C after each decision"}
+    page = (loop.folder / "report.html").read_text(encoding="utf-8")
+    assert "<script" not in page and found[0].digest[:12] in page
+    held = json.loads((loop.folder / "results" / "raw.json").read_text())["outputs"]
+    assert held["walks"] > 5
+
+
+def test_curations_that_cannot_be_used_leave_the_last_good_one(
+    tmp_path: Path, begin: Callable[..., Any]
+) -> None:
+    replies = tmp_path / "replies.py"
+    replies.write_text(
+        "import json\n\n"
+        "BODIES = ['while True: pass', 'import socket; socket.create_connection((\"1.1.1.1\", 53), 1)', "
+        "'return output()', 'return output(rl=[{\"task\": \"test/1\"}])']\nasked = 0\n\n"
+        "def reply(request):\n    global asked\n    asked += 1\n"
+        "    body = BODIES[(asked - 1) % len(BODIES)]\n"
+        "    source = f'from operators import *\\n\\ndef curate(raw):\\n    {body}\\n'\n"
+        "    return {'text': json.dumps({'source': source, 'note': body[:20]})}\n",
+        encoding="utf-8",
+    )
+    script = tmp_path / "script.yaml"
+    script.write_text(yaml.safe_dump({"function": "replies.py:reply"}), encoding="utf-8")
+    asks = {"name": "endpoint", "options": {"model": f"scripted:{script}", "parallel": 1}}
+    changes = {"evolver": asks, "ablate": {"efficiency": True}, "candidates": {"effect": 4}, "bounds": {"seconds": 8}}
+    config = tmp_path / "bad.yaml"
+    said = small(tmp_path / "loop", **changes)
+    config.write_text(yaml.safe_dump(said), encoding="utf-8")
+    assert begin(config, "curateevo").wait(timeout=400) == 0
+    loop = read_loop(tmp_path / "loop")[1]
+    outputs = loop.given("epoch-1.effect")
+    assert not outputs["kept"] and outputs["digest"] == named("raw").digest
+    whys = " ".join(each["why"] for each in outputs["candidates"])
+    for part in ("does it loop", "failed (OSError", "drops everything", "may be a test's"):
+        assert part in whys
+    assert loop.given("prove-after-1")["verdict"] is None
+
+
+async def test_a_program_leaves_its_revision_in_the_file(tmp_path: Path) -> None:
+    # Stands for a coding agent: it is given the folder, and edits the file as one would.
+    command = "sed -i 's/walks = list(raw)/walks = known_successes(raw)/' curation.py && test -s failed_points.json #"
+    evolver = make("evolver", "program", {"model": f"scripted:{SCRIPTED}", "command": command})
+    from test_curateevo_parts import PROFILE
+
+    wanted = Wanted(phase="effect", count=1, points=(), profile=PROFILE, seed=1, lake=str(tmp_path / "lake"))
+    made = await evolver.revise(named("raw"), wanted)
+    assert ["known_successes(raw)" in each.curation.source for each in made] == [True]
+    assert made[0].acted[0].by == "program"
