@@ -94,7 +94,7 @@ class Depot:
     @classmethod
     def tasks(cls, split: str = "train") -> Iterable[Task]:
         """Every errand; of the split `log`, a raw corpus."""
-        return logged(errands(), 480, 0) if split == "log" else errands()
+        return logged(errands(), 900, 0) if split == "log" else errands()
 
     async def reset(self, task: Task, seed: int) -> Observation:
         """The errand, and the tools."""
@@ -161,10 +161,10 @@ class Depot:
                 return f"{thing}: {shelf}"
             case "fetch" if value in SHELVES and not self._holds and not self._given:
                 self._holds = value == shelf
-                return f"You hold {thing}." if self._holds else "That is not here."
+                return f"You hold {thing}." if self._holds else "error: that is not here"
             case "give" if value in PEOPLE and self._holds:
                 if value != self._for:
-                    return "Not for me."
+                    return "error: not for me"
                 self._holds, self._given = False, True
                 return f"{value} has {thing}."
             case _:

@@ -70,6 +70,15 @@ def test_a_corpus_tells_what_was_done_and_leaves_out_what_is_held_out(table: Pat
         read_corpus([str(table)], held_out=['Bring "lamp" home.', 'Bring "rope" home.'])
 
 
+@pytest.mark.parametrize("name", ["claude-code.jsonl", "codex.jsonl", "swe-agent.json"])
+def test_imported_sessions_are_a_wild_corpus(name: str) -> None:
+    walks = read_corpus([str(Path(__file__).parents[1] / "tree" / "golden" / "tools" / name)]).walks
+    assert {walk["success"] for walk in walks} == {None}
+    assert all(walk["words"] and walk["turns"] for walk in walks)
+    assert any(turn["calls"] and turn["saw"] for walk in walks for turn in walk["turns"])
+    assert operators.imitate(operators.without_failures(list(walks)))
+
+
 def test_operators_do_what_their_names_say(corpus: Corpus) -> None:
     walks = list(corpus.walks)
     assert len(operators.known_successes(walks)) == 3

@@ -15,7 +15,9 @@ import yaml
 
 from silva.curate.curation.source import named
 from silva.curate.curation.versions import Curations
-from silva.loops.kernel.kinds import read_loop
+from silva.loops.curateevo.raw import corpus
+from silva.loops.kernel.kinds import kind, read_loop
+from silva.loops.kernel.ledger import Entry
 from silva.loops.kernel.shown import read_shown
 from silva.loops.roles import make
 from silva.loops.roles.evolver import Wanted
@@ -31,7 +33,7 @@ SCRIPTED = Path(__file__).parents[2] / "examples" / "programs" / "mini.yaml"
 def small(folder: Path, **changes: Any) -> dict[str, Any]:
     """The example with a policy that learns nothing much, within seconds."""
     said: dict[str, Any] = yaml.safe_load((EXAMPLES / "tiny.yaml").read_text(encoding="utf-8"))
-    tasks = {"limit": 90, "train": 0.6, "dev": 0.2, "test": 0.2}
+    tasks = {"limit": 150, "train": 0.4, "dev": 0.3, "test": 0.3}
     return {
         **said,
         "folder": str(folder),
@@ -51,6 +53,10 @@ def small(folder: Path, **changes: Any) -> dict[str, Any]:
     }
 
 
+def _ran(loop: Any, stage: Any) -> Any:
+    return kind("curateevo").run(loop, stage)
+
+
 def test_a_loop_that_is_killed_judges_nothing_twice_and_keeps_its_versions(
     tmp_path: Path, begin: Callable[..., Any]
 ) -> None:
@@ -58,7 +64,7 @@ def test_a_loop_that_is_killed_judges_nothing_twice_and_keeps_its_versions(
     config.write_text(yaml.safe_dump(small(tmp_path / "loop")), encoding="utf-8")
     pieces = tmp_path / "loop" / "pieces" / "start"
     process = begin(config, "curateevo")
-    deadline = time.monotonic() + 240
+    deadline = time.monotonic() + 400
     while not (pieces.is_dir() and len(list(pieces.glob("*.json"))) >= 4):  # data, two trainings, and data of revisions
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.1)
@@ -82,9 +88,7 @@ def test_a_loop_that_is_killed_judges_nothing_twice_and_keeps_its_versions(
     assert held["walks"] > 5
 
 
-def test_curations_that_cannot_be_used_leave_the_last_good_one(
-    tmp_path: Path, begin: Callable[..., Any]
-) -> None:
+def test_curations_that_cannot_be_used_leave_the_last_good_one(tmp_path: Path, begin: Callable[..., Any]) -> None:
     replies = tmp_path / "replies.py"
     replies.write_text(
         "import json\n\n"
@@ -111,6 +115,28 @@ def test_curations_that_cannot_be_used_leave_the_last_good_one(
     for part in ("does it loop", "failed (OSError", "drops everything", "may be a test's"):
         assert part in whys
     assert loop.given("prove-after-1")["verdict"] is None
+
+
+def test_failed_walks_are_asked_for_what_they_brought_about(tmp_path: Path) -> None:
+    shelf = f"{Path(__file__).parent / 'shelf.py'}:Shelf"
+    tasks = tmp_path / "tasks.jsonl"
+    rows = [
+        {"id": f"shelf/{n}", "env": shelf, "instruction": f"hold cup {n}", "data": {"seed": 1 + n % 4}}
+        for n in range(9)
+    ]
+    tasks.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    raw = {"play": [{"slips": 0.9}], "hindsight": True}
+    more = {"tasks": {"file": str(tasks), "train": 0.4, "dev": 0.3, "test": 0.3}, "raw": raw, "env": shelf}
+    play = {"agent": "react", "pool": 2, "max_tokens": 24, "budget": {"turns": 6}}
+    loop = kind("curateevo").open(kind("curateevo").config.model_validate(small(tmp_path / "loop", play=play, **more)))
+    for stage in loop.plan[:4]:
+        loop.ledger.append(Entry(stage=stage.name, event="ended", inputs=stage.inputs, at=0, outputs=_ran(loop, stage)))
+    achieved = loop.given("raw")["achieved"]
+    walks = {walk["id"]: walk for walk in corpus(loop).walks}
+    assert achieved
+    for key, found in achieved.items():
+        assert not walks[key]["success"]
+        assert walks[key]["achieved"][0][1] == max(turn for _, turn in found)
 
 
 async def test_a_program_leaves_its_revision_in_the_file(tmp_path: Path) -> None:

@@ -101,9 +101,11 @@ def read_corpus(
 
 
 def asked(nodes: Sequence[Node]) -> str:
-    """What a walk was asked to do: the last thing said before its first turn that is no instruction to all."""
+    """What a walk was asked to do: the last that was said before its first turn and is no instruction to all, be it by
+    the environment or, in an imported session, by a person."""
     walk = read_walk(nodes)
-    said = [node.message.text for node in walk.opening if node.message.role == "user"]
+    before = (*walk.opening, *(walk.turns[0].words if walk.turns else ()))
+    said = [node.message.text for node in before if node.message.role == "user"]
     return said[-1] if said else walk.task
 
 

@@ -30,11 +30,13 @@ class RawPlay(Section):
 
 class RawConfig(Section):
     """The raw corpus: `sources` are runs, conditions or queries over the lake, or files of any format that Silva reads
-    (imported sessions of coding agents, too); `play` makes walks. `limit` bounds the walks of one source."""
+    (imported sessions of coding agents, too); `play` makes walks. `limit` bounds the walks of one source. With
+    `hindsight` the environment says what failed walks brought about, for curations to show them under that."""
 
     sources: tuple[str, ...] = ()
     play: tuple[RawPlay, ...] = ()
     limit: int | None = Field(default=None, ge=1)
+    hindsight: bool = False
 
     @model_validator(mode="after")
     def _something(self) -> RawConfig:

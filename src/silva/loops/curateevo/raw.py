@@ -27,16 +27,27 @@ def held_out(loop: Loop[CurateEvoConfig]) -> frozenset[str]:
     return frozenset({*hidden, *words})
 
 
-def corpus(loop: Loop[CurateEvoConfig], runs: Sequence[str] | None = None) -> Corpus:
+def corpus(
+    loop: Loop[CurateEvoConfig],
+    runs: Sequence[str] | None = None,
+    achieved: dict[str, list[tuple[str, int]]] | None = None,
+) -> Corpus:
     """The corpus.
 
     Args:
         loop: whose.
-        runs: that it played; those that its stage `raw` says where left out.
+        runs: that it played; those that its stage `raw` says where left out, with what they brought about.
+        achieved: what walks of these runs brought about.
 
     Raises:
         UsageError: nothing can be read.
     """
     config = loop.config.raw
-    played = list(loop.given("raw")["runs"]) if runs is None else list(runs)
-    return read_corpus([*config.sources, *played], lake=loop.lake, held_out=held_out(loop), limit=config.limit)
+    said = loop.given("raw") if runs is None else {"runs": runs, "achieved": achieved or {}}
+    return read_corpus(
+        [*config.sources, *said["runs"]],
+        lake=loop.lake,
+        held_out=held_out(loop),
+        limit=config.limit,
+        achieved=said["achieved"],
+    )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 
+from silva.curate.rows import Row
 from silva.errors import UsageError
 from silva.loops.curateevo.config import CurateEvoConfig, RawPlay
+from silva.loops.curateevo.hindsight import brought_about
 from silva.loops.curateevo.raw import corpus, held_out, of_part
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Stage, seed_of
@@ -28,7 +30,11 @@ def run(loop: Loop[CurateEvoConfig], stage: Stage) -> Json:
         more = {"policy": wanted.policy, "slips": wanted.slips, "group": wanted.group, "seed": seed}
         play(loop, stage, name, _tasks(loop, wanted, seed), more)
         runs.append(name)
-    found = corpus(loop, runs)
+    achieved: dict[str, list[tuple[str, int]]] = {}
+    if loop.config.raw.hindsight:
+        failed = [row for row in corpus(loop, runs).rows.values() if row.source in runs and not _succeeded(row)]
+        achieved = asyncio.run(brought_about(loop, failed, held_out(loop)))
+    found = corpus(loop, runs, achieved)
     said = [walk["success"] for walk in found.walks]
     return {
         "runs": runs,
@@ -39,9 +45,14 @@ def run(loop: Loop[CurateEvoConfig], stage: Stage) -> Json:
         "failures": said.count(False),
         "unlabelled": said.count(None),
         "left_out": found.left_out,
+        "achieved": achieved,
         "digest": found.digest,
         "notes": list(found.notes[:20]),
     }
+
+
+def _succeeded(row: Row) -> bool:
+    return row.trajectory is not None and bool(row.trajectory.outcome.success)
 
 
 def _tasks(loop: Loop[CurateEvoConfig], wanted: RawPlay, seed: int) -> list[Task]:
