@@ -27,15 +27,18 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--chromium", default=os.environ.get("SILVA_CHROMIUM", "/usr/bin/chromium"))
     options.add_argument("--output", type=Path, default=Path(__file__).parent / "images" / "console")
-    options.add_argument("--red-team", action="store_true", help="make that picture alone")
+    alone = {"red-team": _red_team, "data-engine": _data_engine, "loops": _loops}
+    options.add_argument("--only", choices=sorted(alone), help="make the pictures of that page alone")
     given = options.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         room = Path(folder)
         shutil.copytree(EXAMPLES, room / "examples")
         env = dict(os.environ)  # silva envs install terminal babyai
-        _red_team(room, env, given.chromium, given.output)
-        if given.red_team:
+        for name, made in alone.items():
+            if given.only in (None, name):
+                made(room, env, given.chromium, given.output)
+        if given.only:
             return
         tasks = ["--task", "terminal/guard-key", "--task", "terminal/tidy-caches", "--task", "terminal/fix-invoice"]
         roll = [sys.executable, "-m", "silva", "rollout", "--env", "terminal", "--lake", "lake"]
@@ -79,6 +82,54 @@ def _red_team(room: Path, env: dict[str, str], chromium: str, output: Path) -> N
         page.goto(f"{base}/#/redteam/sums")
         page.locator(".heat .hot").first.wait_for()
         _keep(page, output / "redteam.png")
+
+
+def _data_engine(room: Path, env: dict[str, str], chromium: str, output: Path) -> None:
+    """A job that has run, and a tool that a pilot derived and nobody has let in yet."""
+    row = '{"instruction": "Say why %s matters to %s.", "output": "Because %s"}\n'
+    whom = ("a farmer", "a pilot", "a sailor", "a baker", "a painter")
+    told = [
+        row % (("rain", "snow", "wind")[n % 3], whom[n % 5], "it changes the day, " * (1 + n % 30)) for n in range(60)
+    ]
+    (room / "alpaca.jsonl").write_text("".join(told), encoding="utf-8")
+    silva = [sys.executable, "-m", "silva"]
+    intent = "deduplicate alpaca.jsonl, keep at most 40 rows and save it as clean.jsonl"
+    pilot = ["elf", "pilot", "rows of alpaca.jsonl", "--check", "rows >= 20 and max(words) <= 80", "--lake", "engine"]
+    first = [
+        "rollout",
+        "--env",
+        "arithmetic",
+        "--policy",
+        "expert",
+        "--limit",
+        "3",
+        "--run",
+        "expert",
+        "--lake",
+        "engine",
+    ]
+    for words in (first, ["elf", "run", intent, "--lake", "engine", "--allow", "write"], pilot):
+        subprocess.run([*silva, *words], cwd=room, env=env, check=True)
+    with _opened(room, env, chromium, "engine") as (page, base):
+        page.goto(f"{base}/#/elf")
+        page.get_by_role("button", name="Promote to a tool").wait_for()
+        _keep(page, output / "data-engine.png")
+
+
+def _loops(room: Path, env: dict[str, str], chromium: str, output: Path) -> None:
+    """A loop that prefers steps, of a policy made from nothing; and its pairs, to be rated."""
+    silva = [sys.executable, "-m", "silva", "loop", "sport", "examples/sport/tiny.yaml"]
+    subprocess.run(silva, cwd=room, env=env, check=True)
+    with _opened(room, env, chromium, "loops/sport/lake") as (page, base):
+        page.goto(f"{base}/#/loops")
+        page.get_by_role("table", name="Loops").get_by_role("link").click()
+        page.get_by_role("table", name="Pairs").wait_for()
+        page.get_by_role("heading", name="Stages").evaluate("each => each.parentElement.scrollIntoView()")
+        page.locator("main").evaluate("each => each.scrollBy(0, 420)")
+        _keep(page, output / "loops.png")
+        page.get_by_role("link", name="Rate them blind").click()
+        page.get_by_role("region", name="left step").wait_for()
+        _keep(page, output / "rate.png")
 
 
 def _trained(room: Path, env: dict[str, str]) -> None:
