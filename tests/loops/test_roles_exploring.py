@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
+from silva.cli.tasks import app
 from silva.envs import HostPool, Registry
 from silva.envs.protocol import Goal
 from silva.errors import UnreachableError, UsageError
@@ -141,8 +143,13 @@ async def test_a_person_and_a_safety_filter_stand_before_admission(tmp_path):
         assert done.reasons == {"trivial": 2, "infeasible": 1}
         assert all(task.born.get("similarity") is None for task in done.tasks), "nothing is held out"
         ids = [task.id for task in done.of("waiting")]
-        await decide(lake, "written", ids[:1], "ada", True)
-        await decide(lake, "written", ids[1:2], "ada", False, "dull")
+        there = str(tmp_path / "lake")
+    for words in (["approve", "written", ids[0]], ["reject", "written", ids[1], "--why", "dull"]):
+        told = CliRunner().invoke(app, [*words, "--by", "ada", "--lake", there], standalone_mode=False)
+        assert told.exception is None and ids[words[0] == "reject"] in told.output
+    told = CliRunner().invoke(app, ["list", "written", "--lake", there], standalone_mode=False)
+    assert "6 tasks: 1 accepted, 4 refused, 1 waiting" in told.output and "(person: dull)" in told.output
+    async with Lake.open(there) as lake, place() as pool:
         said = {task.id: each for task, each in born(lake, "written")}
         assert said[ids[0]].verdict == "accepted" and said[ids[0]].approval.by == "ada"
         assert said[ids[1]].reason == "person" and said[ids[1]].why == "dull"

@@ -46,6 +46,9 @@ COMMANDS = {
     "curate": _Lazy("silva.cli.curate", "Judge what was grown: mask turns not worth learning.", _LEARN),
     "elf": _Lazy("silva.cli.elf", "Say what to do with data: a checked plan, its run, its report.", _LEARN),
     "data": _Lazy("silva.cli.data", "Data sets: split, mix, upsample, check for leaks, release.", _LEARN),
+    "tasks": _Lazy(
+        "silva.cli.tasks", "Tasks that loops made: where from, and a person's word on those that wait.", _LEARN
+    ),
     "skills": _Lazy("silva.cli.skills", "Skills: short texts that runs taught, tried before they are kept.", _LEARN),
     "science": _Lazy("silva.cli.science", "Data of five sciences, in one form.", _LEARN),
     "train": _Lazy("silva.cli.train", "Samples, the buffer, and training runs.", _LEARN),

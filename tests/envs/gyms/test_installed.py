@@ -145,14 +145,16 @@ async def test_the_expert_of_text_games_takes_from_what_another_thing_is_called_
         ("babyai", "train", ("babyai/PutNextS5N2-v0/1000", "babyai/UnlockLocal-v0/1000")),
         ("textworld", "train", ("textworld/large/1000",)),
         ("bfcl", "base", ("bfcl/multi_turn_base_40", "bfcl/multi_turn_base_160")),
+        ("gymnasium/FrozenLake-v1", "train", ("gymnasium/FrozenLake-v1/1000",)),
     ],
 )
 async def test_what_random_actions_brought_about_is_a_task_that_they_solve(pool_of, name, split, places):
     """Also with the loops cut out, and in another process than the one that looked back."""
-    most = {"babyai": 200, "textworld": 15, "bfcl": 8}[name]
+    most = {"babyai": 200, "textworld": 15, "bfcl": 8}.get(name, 20)
+    beforehand = "gymnasium" not in name  # a bridge has hindsight alone
     async with pool_of(name) as pool, pool_of(name) as other, pool.lease() as env, other.lease() as fresh:
         for task in await pool.tasks(split, ids=places):
-            known = {goal.words for goal in await env.goals(task)}
+            known = {goal.words for goal in await env.goals(task)} if beforehand else set()
             chance = Random(1)
             await env.reset(task)
             walked = []
@@ -161,13 +163,14 @@ async def test_what_random_actions_brought_about_is_a_task_that_they_solve(pool_
                 if (await env.step(walked[-1])).done:
                     break
             found = await env.achieved(task, walked)
-            assert found and known
-            assert name == "bfcl" or known >= {each.goal.words for each in found}
+            assert found and (known or not beforehand)
+            assert name not in ("babyai", "textworld") or known >= {each.goal.words for each in found}
             for each in found[:5]:
                 made = await env.task(task, each.goal)
                 assert made.id.startswith(f"{task.id}/") and (await fresh.reset(made)).messages
                 assert not (await fresh.evaluate()).success
-                for number in each.kept:
+                # Where there is chance, only all of the actions come to the same again.
+                for number in each.kept if beforehand else range(each.turn):
                     await fresh.step(walked[number])
                 assert (await fresh.evaluate()).success, each.goal.words
 

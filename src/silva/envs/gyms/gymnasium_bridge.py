@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy
 
+from silva.envs.gyms.gymnasium_goals import Counted, counted
 from silva.envs.gyms.spaces import from_json, nothing, schema, to_json
 from silva.envs.protocol import Capabilities, Evaluation, Observation
 from silva.errors import UsageError
@@ -178,7 +179,10 @@ def __getattr__(env_id: str) -> type[GymnasiumBridge]:
         raise UsageError(f"gymnasium: {' '.join(str(error).split())}") from error
     probe = gymnasium.make(env_id, disable_env_checker=True)
     pictures = _is_picture(probe.observation_space)
+    bases: tuple[type, ...] = (GymnasiumBridge,)
+    if counted(probe.observation_space):
+        bases = (Counted, GymnasiumBridge)
     probe.close()
     capabilities = Capabilities(tools=True, images=pictures, max_turns=spec.max_episode_steps or 1000)
     body: Json = {"env_id": env_id, "capabilities": capabilities, "__doc__": f"Gymnasium's {env_id}."}
-    return type("GymnasiumBridge", (GymnasiumBridge,), body)
+    return type("GymnasiumBridge", bases, body)
