@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import Result
 from typer.testing import CliRunner
 
 from silva.cli.tasks import app
@@ -96,6 +98,11 @@ async def test_walks_are_explored_in_branches_looked_back_on_validated_and_kept_
     assert [each.outcome.success for each in replayed.trajectories] == [True] * len(ids)
 
 
+def silva(*words: str) -> Result:
+    """What a command of `silva tasks` came to."""
+    return CliRunner().invoke(app, list(words), standalone_mode=False)
+
+
 async def test_what_is_infeasible_trivial_or_held_out_is_refused_with_the_reason_and_its_likeness(tmp_path):
     async with place() as pool, pool.lease() as env:
         tasks = await pool.tasks()
@@ -145,9 +152,9 @@ async def test_a_person_and_a_safety_filter_stand_before_admission(tmp_path):
         ids = [task.id for task in done.of("waiting")]
         there = str(tmp_path / "lake")
     for words in (["approve", "written", ids[0]], ["reject", "written", ids[1], "--why", "dull"]):
-        told = CliRunner().invoke(app, [*words, "--by", "ada", "--lake", there], standalone_mode=False)
+        told = await asyncio.to_thread(silva, *words, "--by", "ada", "--lake", there)
         assert told.exception is None and ids[words[0] == "reject"] in told.output
-    told = CliRunner().invoke(app, ["list", "written", "--lake", there], standalone_mode=False)
+    told = await asyncio.to_thread(silva, "list", "written", "--lake", there)
     assert "6 tasks: 1 accepted, 4 refused, 1 waiting" in told.output and "(person: dull)" in told.output
     async with Lake.open(there) as lake, place() as pool:
         said = {task.id: each for task, each in born(lake, "written")}

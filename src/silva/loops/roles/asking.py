@@ -160,6 +160,8 @@ def plus(one: Acted, other: Acted) -> Acted:
     """The first deed, with what the other cost besides."""
     return msgspec.structs.replace(
         one,
+        model=one.model or other.model,
+        prompt=one.prompt or other.prompt,
         prompt_tokens=one.prompt_tokens + other.prompt_tokens,
         completion_tokens=one.completion_tokens + other.completion_tokens,
         seconds=one.seconds + other.seconds,
