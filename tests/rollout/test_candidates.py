@@ -14,6 +14,8 @@ from typer.testing import CliRunner
 from silva.cli.rollout import app
 from silva.envs import HostPool, Registry
 from silva.errors import MissingError, SilvaError, UnreachableError, UsageError
+from silva.guide import post
+from silva.guide.mailroom import Mailroom
 from silva.lake import Lake
 from silva.models.scripted import Script, ScriptedServer
 from silva.rollout import RolloutConfig, run_rollout
@@ -48,7 +50,7 @@ async def play(home: Path, kind: str = "drifting.py:Counting", cut: int | None =
     stages: dict[str, Any] = {"candidates": {"options": options, **search}}
     stages |= {"cut": {"turn": cut}} if cut is not None else {}
     resume = given.pop("resume", False)
-    folder, policy = str(HERE), given.pop("plays", "reply")
+    folder, policy, forbidden = str(HERE), given.pop("plays", "reply"), given.pop("forbidden", "")
     judge = ScriptedServer(Script(function=f"wavering.py:{asked}", folder=folder))
     async with ScriptedServer(Script(function=f"wavering.py:{policy}", folder=folder)) as server, judge:
         if search["verifier"] == "endpoint":
@@ -67,9 +69,12 @@ async def play(home: Path, kind: str = "drifting.py:Counting", cut: int | None =
 
         def begin(scheduler: Any, ledger: Any, total: int) -> None:
             plugs.Cut.stop = scheduler.stop if cut is not None and not resume else None
+            if forbidden:
+                post(home / "lake", "r", "forbid", "ann", pattern=forbidden)
 
         config = RolloutConfig.model_validate(settings)
-        return await run_rollout(config, resume=resume, hooks=Hooks(on_start=begin))
+        room = Mailroom.of(config.lake, "r", resume=False) if forbidden else None
+        return await run_rollout(config, resume=resume, hooks=Hooks(on_start=begin, guidance=room))
 
 
 def read(home: Path) -> tuple[Tree, list[Search]]:
@@ -82,7 +87,7 @@ def called(node: Node) -> str:
     return node.message.tool_calls[0].name
 
 
-@pytest.mark.parametrize("kind", ["Counting", "Replaying"])
+@pytest.mark.parametrize("kind", ["Counting", pytest.param("Replaying", marks=pytest.mark.slow)])
 async def test_each_is_tried_in_a_state_of_its_own_and_the_best_goes_on(home: Path, kind: str) -> None:
     result = await play(home, f"drifting.py:{kind}", candidates={"also": ["random"]})
     (trajectory,) = result.trajectories
@@ -158,7 +163,11 @@ async def test_a_search_that_tells_nothing_is_told_and_the_policy_goes_on(
             "first",
             "verifier endpoint: in 2 of 2 searches it chose what stood first in both orders, which judges the place",
         ),
-        ("mumbles", "verifier endpoint: in 2 searches its answer could not be read; they count as ties"),
+        pytest.param(
+            "mumbles",
+            "verifier endpoint: in 2 searches its answer could not be read; they count as ties",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 async def test_a_model_is_asked_in_both_orders_and_believed_where_it_says_the_same(
@@ -207,6 +216,15 @@ async def test_a_budget_that_is_spent_in_mid_search_ends_the_episode_where_it_st
     assert cut and {node.parent_id for node in cut} == {trajectory.leaf_id}, "what was drawn stands behind the last"
     assert tree.node(trajectory.leaf_id or "").author is Author.ENVIRONMENT and len(found) == trajectory.turns
     assert Counter(node.message.text for node in cut if "beside" not in node.attributes) == {}
+
+
+async def test_what_a_person_forbids_is_not_tried_in_a_copy_either(home: Path) -> None:
+    result = await play(home, forbidden="delete_all", candidates={"n": 6, "verifier": "rules"})
+    tree, found = read(home)
+    assert result.trajectories[0].outcome.failure is None
+    errors = {called(node): verdict.error for search in found for node, verdict in search.candidates if verdict.error}
+    assert errors == {"delete_all": "a person forbids it"}
+    assert "error: all is deleted" not in {node.message.text for node in tree}
 
 
 async def test_what_cannot_be_searched_is_refused_before_anything_is_played(home: Path) -> None:
