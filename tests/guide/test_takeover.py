@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from silva.curate.pairs import correction_pairs, pairs_of_run
 from silva.lake import Lake
 from silva.loops.apollo.script import ScriptedRules
 from silva.loops.apollo.speaking import ScriptedMailroom
@@ -21,6 +22,7 @@ from silva.rollout.run import Hooks
 from silva.train.lake_samples import collect
 from silva.train.rows import Rows, read_rows
 from silva.train.sample import SampleError
+from silva.train.step_pairs import preferences
 from silva.train.stretch import Reading
 from silva.tree import Author, Node, seen_ids
 
@@ -110,6 +112,21 @@ async def test_what_a_person_takes_has_the_renderers_ids_and_exactly_it_carries_
                 spans[each.start : each.stop] = True
         assert (row.sample.mask == spans).all(), "exactly the action: no prompt, no answer"
     assert sorted(lossy) == sorted(node.id for node in run.taken), "the policy's own are all wrong, and called bad"
+
+
+async def test_a_correction_is_a_pair_of_what_the_person_took_and_what_the_policy_was_about_to(home: Path) -> None:
+    run = await played(home, KNOWS)
+    with Lake.open(run.lake, mode="read") as lake:
+        found = pairs_of_run(lake, "r", correction_pairs)
+        made, left = preferences(lake, [each.steps for each in found.pairs])
+        nodes = {node.id: node for node in lake.nodes(run_id="r")}
+    assert [each.chosen_id for each in found.pairs] == [node.id for node in run.taken] and not left
+    for pair, preference in zip(found.pairs, made, strict=True):
+        assert (pair.by, nodes[pair.rejected_id].author) == ("person", Author.POLICY)
+        for side, name in ((preference.chosen, pair.chosen_id), (preference.rejected, pair.rejected_id)):
+            tokens = nodes[name].tokens
+            assert tokens is not None, "the policy's was called bad, and is the side to unlearn"
+            assert side.ids[side.mask].tolist() == list(tokens.ids[-tokens.sampled :])
 
 
 async def test_without_the_option_what_a_person_took_is_context(home: Path) -> None:

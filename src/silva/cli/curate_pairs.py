@@ -22,9 +22,10 @@ def pairs(
     samples: Annotated[
         Path | None, typer.Option(help="Write their samples here, chosen and rejected in turns (dpo, alternating).")
     ] = None,
-    of: Annotated[str, typer.Option(help="candidates: of each search; tries: of tries that part, by score.")] = (
-        "candidates"
-    ),
+    of: Annotated[
+        str,
+        typer.Option(help="candidates: of each search; corrections: of people; tries: of tries that part, by score."),
+    ] = "candidates",
     by: Annotated[str, typer.Option(help="By this verifier's scores, where it is not the one that chose.")] = "",
     margin: Annotated[float, typer.Option(min=0.0, help="Scores lie further apart than this.")] = 0.0,
     every: Annotated[bool, typer.Option("--every", help="The best against each that is worse, not the worst.")] = False,
@@ -43,7 +44,7 @@ def pairs(
     import msgspec
 
     from silva.curate.pair_statistics import pair_statistics
-    from silva.curate.pairs import Paired, candidate_pairs, pairs_of_run, step_pairs, write_pairs
+    from silva.curate.pairs import Paired, candidate_pairs, correction_pairs, pairs_of_run, step_pairs, write_pairs
     from silva.curate.ratings import By, judged, ratings
     from silva.curate.verifier_accuracy import REFERENCE, verifier_accuracy, verifiers_of
     from silva.lake import open_lake
@@ -69,6 +70,8 @@ def pairs(
     def pair(tree: Any, trajectories: Any) -> Paired:
         if of == "candidates":
             return candidate_pairs(tree, trajectories, by=by, margin=margin, every=every)
+        if of == "corrections":
+            return correction_pairs(tree, trajectories)
         return Paired(step_pairs(tree, trajectories, lambda each: each.outcome.score, "score", margin))
 
     with open_lake(lake, mode="read") as opened:

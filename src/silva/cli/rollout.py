@@ -121,10 +121,10 @@ def _searched(settings: Any, result: Any) -> Any:
     """How the searches among candidates went together, told a line each; None where there were none."""
     if not settings.searches:
         return None
-    from silva.rollout.branching.told import lines, totals
+    from silva.rollout.branching.told import costs, lines, totals
 
     found = totals(each for each in result.trajectories if not each.superseded)
-    for line in lines(found):
+    for line in (*costs(found), *lines(found)):
         typer.echo(line, err=True)
     return found
 

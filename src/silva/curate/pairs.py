@@ -2,6 +2,7 @@
 
     judged trajectories of a tree ─▶ by parent node: mean value of what begins with each action ─▶ StepPair
     searches among candidates ─▶ by the verifier's scores: the best against the worst, or against all ─▶ StepPair
+    a person's corrections    ─▶ what the person took against what the policy was about to ──────────▶ StepPair
 
 A pair names nodes, whose ids of tokens are those that were sampled: a trainer cuts its samples there
 (`silva.train.step_pairs`) and nothing is written anew.
@@ -20,7 +21,7 @@ import msgspec
 from silva.errors import UsageError
 from silva.lake import Lake
 from silva.lake.durable import refusals, write_whole
-from silva.rollout.guided_nodes import not_taken, takes_turn
+from silva.rollout.guided_nodes import INSTEAD_OF, not_taken, takes_turn
 from silva.rollout.judged import Search, searches
 from silva.tree import Author, Node, Record, Trajectory, Tree
 
@@ -134,6 +135,30 @@ def candidate_pairs(
     return found
 
 
+def correction_pairs(tree: Tree, trajectories: Iterable[Trajectory]) -> Paired:
+    """The pairs of a person's corrections along trajectories of one tree: the action that a person took in the policy's
+    place against the one that the policy was about to take. Nobody measured by how much it is better: the gap is 1.
+
+    Args:
+        tree: all of its nodes.
+        trajectories: of the tree.
+    """
+    found = Paired()
+    seen: set[str] = set()
+    for each in sorted(trajectories, key=lambda each: (each.run_id, each.index, each.id)):
+        for node in tree.walk(each.leaf_id) if each.leaf_id is not None and each.leaf_id in tree else ():
+            instead = str(node.attributes.get(INSTEAD_OF, ""))
+            if not takes_turn(node) or not instead or instead not in tree or node.id in seen:
+                continue
+            seen.add(node.id)
+            other = tree.node(instead)
+            if other.parent_id != node.parent_id or _action(other) == _action(node):
+                found += Paired(left=Counter(["what a person took says what the policy said, or stands elsewhere"]))
+                continue
+            found += Paired([_pair(each, node, other, 1.0, "person")])
+    return found
+
+
 def pairs_of_run(lake: Lake, run: str, pair: Callable[[Tree, list[Trajectory]], Paired]) -> Paired:
     """The pairs of a run, tree by tree; attempts that were tried again are left out.
 
@@ -163,21 +188,23 @@ def _paired(search: Search, of: Trajectory, by: str, margin: float, every: bool)
     worse = [(node, most - score) for node, score in scored if most - score > margin]
     if not worse:
         return Paired(searches=1, left=Counter(["the scores do not part"]))
-    pairs = [
-        StepPair(
-            tree_id=of.tree_id,
-            task_id=of.task_id,
-            parent_id=str(best.parent_id),
-            chosen_id=best.id,
-            rejected_id=node.id,
-            chosen_trajectory=of.id,
-            rejected_trajectory=of.id,
-            gap=gap,
-            by=by or search.searched.by,
-        )
-        for node, gap in (worse if every else worse[-1:])
-    ]
-    return Paired(pairs, 1)
+    told = worse if every else worse[-1:]
+    return Paired([_pair(of, best, node, gap, by or search.searched.by) for node, gap in told], 1)
+
+
+def _pair(of: Trajectory, better: Node, worse: Node, gap: float, by: str) -> StepPair:
+    """A pair of siblings of which one trajectory took the better."""
+    return StepPair(
+        tree_id=of.tree_id,
+        task_id=of.task_id,
+        parent_id=str(better.parent_id),
+        chosen_id=better.id,
+        rejected_id=worse.id,
+        chosen_trajectory=of.id,
+        rejected_trajectory=of.id,
+        gap=gap,
+        by=by,
+    )
 
 
 def write_pairs(path: Path, pairs: Sequence[StepPair]) -> None:

@@ -2,8 +2,8 @@
 
 (trajectory, node) better, (trajectory, node) worse ─▶ samples cut behind each action ─▶ Preference
 
-A step is an action of a trajectory, or a candidate that stands beside one and was not taken: its ids are what was seen
-there and what was drawn.
+A step is an action of a trajectory, a person's in the policy's place among them, or one that stands beside it and was
+not taken (a candidate, or what a person corrected): its ids are what was seen there and what was drawn.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from dataclasses import replace
 import msgspec
 
 from silva.lake import Lake
-from silva.rollout.guided_nodes import BESIDE
 from silva.train.algorithms.errors import PairError
 from silva.train.algorithms.preference import Preference
 from silva.train.lake_samples import Given, Refused, each_with_reader, read, runs_of, usable
 from silva.train.sample import Sample, SampleError
+from silva.train.samples import SampleReader
 from silva.train.stretch import Reading
-from silva.tree import masked_nodes
+from silva.tree import Author, masked_nodes
 
 Step = tuple[str, str]
 """A trajectory's id, and the id of the node of one of its actions."""
@@ -40,8 +40,13 @@ def step_sample(lake: Lake, trajectory_id: str, node_id: str) -> Sample:
     return found
 
 
-def step_samples(lake: Lake, steps: Iterable[Step]) -> dict[Step, Sample | Refused]:
+def step_samples(lake: Lake, steps: Iterable[Step], *, masking: bool = True) -> dict[Step, Sample | Refused]:
     """The sample of each step, or why there is none. Every tree is read once, however many of its steps are asked for.
+
+    Args:
+        lake: where they are.
+        steps: which.
+        masking: refuse actions that supervision masks: they are not worth imitating, and as good as any to unlearn.
 
     Raises:
         UsageError: a trajectory is not in the lake.
@@ -53,13 +58,18 @@ def step_samples(lake: Lake, steps: Iterable[Step]) -> dict[Step, Sample | Refus
     # Each has been judged for itself, so a trajectory that failed later on is as good as any.
     ended = [one for each in wanted for one in usable([lake.trajectory(each)], failed=True)[1]]
     ended.sort(key=lambda each: each.tree_id)
-    masked = masked_nodes(judged for run_id in runs_of(ended) for judged in lake.supervisions(run_id=run_id))
+    judged = (one for run_id in runs_of(ended) for one in lake.supervisions(run_id=run_id)) if masking else ()
+    reading = Reading(logprobs="optional", masked=masked_nodes(judged))
     found: dict[Step, Sample | Refused] = {}
-    for each, tree, reader in each_with_reader(lake, ended, Reading(logprobs="optional", masked=masked)):
-        along = read(reader, each)
+    for each, tree, reader in each_with_reader(lake, ended, reading):
+        along, walk = read(reader, each), {node.id for node in tree.walk(str(each.leaf_id))}
         for node_id in wanted[each.id]:
-            aside = node_id in tree and BESIDE in tree.node(node_id).attributes
-            given = read(reader, msgspec.structs.replace(each, leaf_id=node_id, attributes={})) if aside else along
+            node, given = tree.node(node_id) if node_id in tree else None, along
+            if node is not None and node.parent_id in walk and (node_id not in walk or node.author is Author.PERSON):
+                by = (
+                    SampleReader(tree, (), replace(reading, takeovers=True)) if node.author is Author.PERSON else reader
+                )
+                given = read(by, msgspec.structs.replace(each, leaf_id=node_id, attributes={}))
             found[each.id, node_id] = _step(given, each.id, node_id)
     return {
         (trajectory_id, node_id): found.get((trajectory_id, node_id)) or _step([], trajectory_id, node_id)
@@ -74,11 +84,12 @@ def preferences(lake: Lake, steps: Sequence[tuple[Step, Step]]) -> tuple[list[Pr
     Raises:
         UsageError, StoreError: as `step_samples`.
     """
-    known = step_samples(lake, (step for pair in steps for step in pair))
+    better_known = step_samples(lake, (better for better, _ in steps))
+    worse_known = step_samples(lake, (worse for _, worse in steps), masking=False)
     found: list[Preference] = []
     left: list[str] = []
     for better, worse in steps:
-        chosen, rejected = known[better], known[worse]
+        chosen, rejected = better_known[better], worse_known[worse]
         if isinstance(chosen, Refused) or isinstance(rejected, Refused):
             left.append(next(each.why for each in (chosen, rejected) if isinstance(each, Refused)))
             continue

@@ -52,6 +52,18 @@ def totals(trajectories: Iterable[Trajectory]) -> Totals | None:
     return Totals(by=by, **counts, facts=dict(facts), off=dict(off), acted=tuple(in_all(deeds)))
 
 
+def costs(found: Totals | None) -> list[str]:
+    """What each verifier cost, a line each."""
+    said: list[str] = []
+    for deed, episodes in found.acted if found is not None else ():
+        tokens = deed.prompt_tokens + deed.completion_tokens
+        money = f", {deed.usd:.2f} USD" if deed.usd else ""
+        said.append(
+            f"verifier {deed.by}: {tokens:,} tokens, {deed.seconds:,.0f} s of waiting{money} ({episodes} episodes)"
+        )
+    return said
+
+
 COUNTED = ("searches", "drawn", "distinct", "tried", "equal", "tied", "replayed")
 
 
