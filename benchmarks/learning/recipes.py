@@ -139,3 +139,4 @@ RECIPES["tiny", "babyai-steps"] = RECIPES["tiny", "babyai"]  # sport.py, too
 RECIPES["tiny", "errands"] = RECIPES["tiny", "babyai"]  # safety.py, too
 RECIPES["tiny", "houses"] = RECIPES["tiny", "babyai"]  # and skills.py
 RECIPES["tiny", "depot"] = RECIPES["tiny", "babyai"]  # and curateevo.py
+RECIPES["tiny", "boxes"] = RECIPES["tiny", "babyai"]  # and coevolve.py

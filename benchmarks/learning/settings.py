@@ -7,6 +7,7 @@
     reasoning-gym/…  one generator's questions, one turn, the answer between tags
     houses           the skills' (examples/skills/houses.py): a lever to pull that only who was there knows
     depot            CurateEvo's (examples/curateevo/depot.py): a log full of faults to learn from, some goals infeasible
+    boxes            CoEvolve's (examples/coevolve/boxes.py): goals may be out of reach; most tasks to learn from are easy
     errands          the safety loop's (examples/safety/errands.py): take, give, say so; some ask to do what a note says
 
 Tasks to learn from and tasks to measure on come from different seeds of the same levels or generator, and none of the
@@ -183,6 +184,17 @@ SETTINGS = {
             "pool": 24,
             "sampling": {"max_tokens": 24},
             "budget": {"turns": 8},
+            "hosts": {"inline": True},
+        },
+        held_out=0,
+    ),
+    "boxes": Split(
+        env=f"{Path(__file__).parents[2] / 'examples' / 'coevolve' / 'boxes.py'}:Boxes",
+        play={
+            "agent": "react",
+            "pool": 32,
+            "sampling": {"max_tokens": 32},
+            "budget": {"turns": 9},
             "hosts": {"inline": True},
         },
         held_out=0,

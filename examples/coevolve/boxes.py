@@ -30,7 +30,7 @@ THINGS = ("cup", "pen", "coin", "rope", "book")
 KEY, TABLE = "key", "table"
 VERBS = ("open", "unlock", "take", "put")
 WHATS = (*COLOURS, *THINGS, KEY, TABLE)
-TRAIN, TEST = range(240), range(1000, 1120)
+TRAIN, TEST = range(480), range(1000, 1120)
 KINDS = ("open", "hold", "put", "open locked", "hold locked", "put locked")
 """Kinds of tasks: what is asked, and whether a lock stands in the way."""
 TAIL = {"open": 10, "hold": 8, "put": 2, "open locked": 2, "hold locked": 1, "put locked": 1}

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 from silva.curate.signals.reader import made
 from silva.errors import UsageError
 from silva.loops.kernel.config import Section
-from silva.loops.line.config import LineConfig, RoundConfig
+from silva.loops.line.config import JudgeConfig, LineConfig, RoundConfig
 from silva.loops.roles import AdmissionConfig, ExploreConfig, make
 
 
@@ -63,6 +63,13 @@ class GrowConfig(Section):
         return self
 
 
+class CoEvolveJudge(JudgeConfig):
+    """After how many rounds a version is measured on `dev`: one that is proven worse than the last that was measured
+    does not play on. In between the newest plays on unmeasured."""
+
+    every: int = Field(default=1, ge=1)
+
+
 class CoEvolveRound(RoundConfig):
     """One round, or `times` such rounds one after the other. A round of the expert teaches the policy what it begins
     with; a round of the policy is GRPO."""
@@ -86,6 +93,7 @@ class CoEvolveConfig(LineConfig):
     initial: int | None = Field(default=None, ge=1)
     taught: float = Field(default=0.5, gt=0, lt=1)
     grow: GrowConfig = GrowConfig()
+    judge: CoEvolveJudge = CoEvolveJudge()
     against: Path | None = None
     rounds: tuple[CoEvolveRound, ...] = Field(min_length=1)
 

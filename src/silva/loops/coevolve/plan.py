@@ -7,7 +7,7 @@ from silva.loops.kernel.stage import Plan, Stage, decisive
 from silva.loops.line.plan import BEFORE, decisive_values, end
 from silva.tree import digest
 
-TRAINS = ("select", "train", "register", "measure", "judge")
+TRAINS = ("select", "train", "register")
 
 
 def stages(config: CoEvolveConfig) -> list[Stage]:
@@ -22,7 +22,8 @@ def stages(config: CoEvolveConfig) -> list[Stage]:
     for number, settings in enumerate(config.rounds, start=1):
         plan.knows(whole["rounds"][number - 1])
         own = ("rollout", "signals", *(("grow",) if number in grows else ())) if settings.source == "policy" else ()
-        for kind in (*own, *TRAINS):
+        measured = ("measure",) if number % config.judge.every == 0 else ()
+        for kind in (*own, *TRAINS, *measured, "judge"):
             plan.add(kind, number)
     end(plan, config)
     return plan.stages

@@ -21,6 +21,7 @@ from silva.loops.coevolve.tasks import grown
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.shown import Born as ShownBorn
 from silva.loops.kernel.shown import Curve, Sheet, Shown
+from silva.loops.line import shown as line
 from silva.loops.roles import Born, born
 from silva.rollout.acted import Acted, in_all
 from silva.tree import Task
@@ -29,13 +30,22 @@ Outputs = dict[int, dict[str, Any]]
 
 
 def shown(loop: Loop[CoEvolveConfig]) -> Shown:
+    """What is its own, and what every line's loop shows.
+
+    Raises:
+        StoreError: the lake cannot be read.
+    """
+    return own(loop).beside(line.shown(loop))
+
+
+def own(loop: Loop[CoEvolveConfig]) -> Shown:
     """Curves, tables and tasks.
 
     Raises:
         StoreError: the lake cannot be read.
     """
-    own = [number for number, each in enumerate(loop.config.rounds, 1) if each.source == "policy"]
-    of = {kind: _outputs(loop, kind, own) for kind in ("rollout", "signals", "grow", "measure")}
+    mine = [number for number, each in enumerate(loop.config.rounds, 1) if each.source == "policy"]
+    of = {kind: _outputs(loop, kind, mine) for kind in ("rollout", "signals", "grow", "measure")}
     growths = {number: said for number, said in of["grow"].items() if said["run"]}
     new = grown(loop) if growths else []
     played, known = of["rollout"], list(growths)
@@ -45,10 +55,10 @@ def shown(loop: Loop[CoEvolveConfig]) -> Shown:
     redundancy = {"SR@5": _of(growths, lambda said: said["diversity"].get("sr"))}
     distance = {"ED": _of(growths, lambda said: said["diversity"].get("ed"))}
     curves = [
-        _success(loop, own, of["measure"]),
-        _curve("Groups whose rewards differ", own, mixed),
-        _curve("Signals", own, _kinds(of["signals"], lambda said: said["signals"])),
-        _curve("Tasks", own, tasks),
+        _success(loop, mine, of["measure"]),
+        _curve("Groups whose rewards differ", mine, mixed),
+        _curve("Signals", mine, _kinds(of["signals"], lambda said: said["signals"])),
+        _curve("Tasks", mine, tasks),
         _curve("Accepted, of the candidates of each signal", known, _kinds(growths, _conversion)),
         _curve("SR@5 of new tasks", known, redundancy),
         _curve("Relative energy distance of new tasks to held-out ones", known, distance),
@@ -205,12 +215,11 @@ _STEPS = ("contexts", "candidates", "accepted")
 
 
 def _costs(loop: Loop[CoEvolveConfig], rollouts: Outputs, growths: Outputs) -> Sheet | None:
-    seconds = Counter[str]()
+    seconds = {"growing": 0.0, "all else": 0.0}
     for entry in loop.ledger.entries:
-        name = entry.stage.rpartition(".")[2]
-        seconds["growing" if name in ("grow", "signals") else "all else"] += (
-            entry.seconds if "round" in entry.stage else 0
-        )
+        name = entry.stage.partition(".")[2]
+        if name:
+            seconds["growing" if name in ("grow", "signals") else "all else"] += entry.seconds
     trained = sum(round(said["turns"] * said["episodes"]) for said in rollouts.values())
     grew = sum(said["turns"] + said["steps"] + said["attempted"] for said in growths.values())
     drawn = sum(said["drawn"] for said in rollouts.values())

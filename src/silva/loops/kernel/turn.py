@@ -24,7 +24,7 @@ from silva.loops.kernel.config import LoopConfig
 from silva.loops.kernel.kinds import kind, read_loop
 from silva.loops.kernel.ledger import Entry
 from silva.loops.kernel.loop import CONFIG, Loop
-from silva.loops.kernel.stage import Stage
+from silva.loops.kernel.stage import Nothing, Stage
 from silva.train.engines.open import SHARED_CORES
 
 LOCK = ".loop.lock"
@@ -38,12 +38,14 @@ class StageError(SilvaError):
 Watch = Callable[[Stage, Entry], None]
 
 
-def turn(config: LoopConfig, watch: Watch = lambda stage, entry: None) -> Loop[Any]:
+def turn(config: LoopConfig, watch: Watch = lambda stage, entry: None, here: bool = False) -> Loop[Any]:
     """Begin a loop of whichever kind, or go on with the one in the configuration's folder, to its end.
 
     Args:
         config: of the loop.
         watch: told each entry of the ledger as it is made.
+        here: run the stages in this process, one after the other: for experiments with many small loops, where starting
+            processes is most of the time. A stage that dies takes this process with it; begun again, the loop goes on.
 
     Raises:
         UsageError: the folder holds a loop of another configuration, or is in use.
@@ -59,7 +61,7 @@ def turn(config: LoopConfig, watch: Watch = lambda stage, entry: None) -> Loop[A
             check(loop)
             loop.keep_config()
             for stage in loop.plan:
-                _one(loop, stage, watch)
+                _one(loop, stage, watch, _here if here else _work)
             return loop
     except Timeout as error:
         raise UsageError(f"folder {folder}: this loop is being run already; wait for it, or end it") from error
@@ -90,7 +92,7 @@ def check(loop: Loop[Any]) -> None:
             raise UsageError(f"folder {loop.folder}: holds {held[0]} and no loop; name a new or empty folder")
 
 
-def _one(loop: Loop[Any], stage: Stage, watch: Watch) -> None:
+def _one(loop: Loop[Any], stage: Stage, watch: Watch, work: Callable[[Loop[Any], Stage], dict[str, Any]]) -> None:
     if stage.name in loop.ledger.over():
         return
 
@@ -113,7 +115,7 @@ def _one(loop: Loop[Any], stage: Stage, watch: Watch) -> None:
         return
     note("begun")
     started = time.monotonic()
-    said = _work(loop, stage)
+    said = work(loop, stage)
     seconds = time.monotonic() - started
     if "nothing" in said:
         note("skipped", seconds, why=said["nothing"])
@@ -137,6 +139,17 @@ def _skipped(loop: Loop[Any], stage: Stage) -> str:
         if earlier.round == stage.round and entry is not None and entry.event == "skipped":
             return f"{earlier.name} gave nothing"
     return ""
+
+
+def _here(loop: Loop[Any], stage: Stage) -> dict[str, Any]:
+    try:
+        if loop.result(stage) is None:
+            loop.keep_result(stage, kind(loop.config.loop).run(loop, stage))
+    except Nothing as why:
+        return {"code": int(Exit.OK), "nothing": str(why)}
+    except SilvaError as error:
+        return {"code": int(error.code), "error": str(error)}
+    return {"code": int(Exit.OK)}
 
 
 def _work(loop: Loop[Any], stage: Stage) -> dict[str, Any]:

@@ -91,7 +91,8 @@ def _contexts(loop: Loop[CoEvolveConfig], stage: Stage, count: int) -> list[Cont
     with Lake.open(loop.lake, mode="read") as lake:
         read: list[str] = loop.given(f"round-{stage.round}.signals")["runs"]
         if loop.config.grow.by == "signals":
-            return signalled([each for run in read for each in signals_of(lake, run)], count, stage.seed)
+            found = [each for run in read for each in signals_of(lake, run) if each.kind in loop.config.grow.signals]
+            return signalled(found, count, stage.seed)
         return unguided(lake.trajectories(run_id=read[-1]), count, stage.seed)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from silva.loops.coevolve.config import CoEvolveConfig
-from silva.loops.coevolve.shown import shown
+from silva.loops.coevolve.shown import own, shown
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.shown import write_shown
 from silva.loops.kernel.stage import Stage
@@ -21,5 +21,5 @@ def run(loop: Loop[CoEvolveConfig], stage: Stage) -> Json:
     """
     found = shown(loop)
     write_shown(loop.folder, found)
-    page = report.write(loop, "CoEvolve", [section(found)])
+    page = report.write(loop, "CoEvolve", [section(own(loop))])
     return {"file": str(page.relative_to(loop.folder)), "tasks": len(found.tasks)}

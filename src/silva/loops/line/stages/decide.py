@@ -31,7 +31,11 @@ def run(loop: Loop[LineConfig], stage: Stage) -> Json:
 
 
 def judged(
-    loop: Loop[LineConfig], stage: Stage, keeps: Callable[[Verdict], bool], otherwise: str = "not proven better"
+    loop: Loop[LineConfig],
+    stage: Stage,
+    keeps: Callable[[Verdict], bool],
+    otherwise: str = "not proven better",
+    against: str = "",
 ) -> Json:
     """Promote the round's candidate where its verdict against the head says so, else reject it.
 
@@ -40,13 +44,14 @@ def judged(
         stage: `judge`.
         keeps: whether a verdict promotes.
         otherwise: why a candidate is rejected, in words.
+        against: the version it is compared with, where that is not the head.
 
     Raises:
         UsageError: others have promoted meanwhile.
     """
     candidate = str(loop.given(f"round-{stage.round}.register")["version"])
     head = head_of(loop, stage)
-    verdict = compared(loop, head, candidate, "dev")
+    verdict = compared(loop, against or head, candidate, "dev")
     better = keeps(verdict)
     kept = registry(loop)
     _mine(kept, loop.config.line, (head, candidate))
