@@ -120,12 +120,15 @@ def _loops(room: Path, env: dict[str, str], chromium: str, output: Path) -> None
     """A loop that prefers steps, of a policy made from nothing; and its pairs, to be rated."""
     silva = [sys.executable, "-m", "silva", "loop", "sport", "examples/sport/tiny.yaml"]
     subprocess.run(silva, cwd=room, env=env, check=True)
+    _loop_pages(room, env, chromium, output)
+
+
+def _loop_pages(room: Path, env: dict[str, str], chromium: str, output: Path) -> None:
     with _opened(room, env, chromium, "loops/sport/lake") as (page, base):
         page.goto(f"{base}/#/loops")
         page.get_by_role("table", name="Loops").get_by_role("link").click()
-        page.get_by_role("table", name="Pairs").wait_for()
-        page.get_by_role("heading", name="Stages").evaluate("each => each.parentElement.scrollIntoView()")
-        page.locator("main").evaluate("each => each.scrollBy(0, 420)")
+        page.get_by_role("table", name="Pairs", exact=True).wait_for()
+        page.get_by_role("list", name="Stages").locator("li").nth(-6).evaluate("each => each.scrollIntoView()")
         _keep(page, output / "loops.png")
         page.get_by_role("link", name="Rate them blind").click()
         page.get_by_role("region", name="left step").wait_for()

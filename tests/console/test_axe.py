@@ -3,6 +3,7 @@ page is drawn once a width, and looked at in both lights."""
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from console_lakes import Grower, ended_run, run_record, task_record
 from consoles import Console
 from filelock import FileLock
+from loop_folders import running_loop
 
 from silva.guide.event import Event, Events
 from silva.guide.mailroom import folder_of
@@ -116,7 +118,18 @@ def full(writer: Lake, home: Path) -> dict[str, str]:
             node_id=action.id, action="rm -rf build\u202e", reasons=("risky",),
         )
     )  # fmt: skip
+    tries = [Grower("pairs", "terminal/p", index) for index in range(2)]
+    steps = [each.turn(command)[0] for each, command in zip(tries, ("ls", "rm"), strict=True)]
+    ends = [each.end(score=score) for each, score in zip(tries, (1.0, 0.0), strict=True)]
+    pair = [run_record("pairs", finished=True), task_record("terminal/p"), *(n for each in tries for n in each.nodes)]
+    writer.append_sync([*pair, *ends])
+    running_loop(home, steps[0].id, steps[1].id)
+    own = hashlib.sha256(str(home.resolve()).encode()).hexdigest()[:12]
     return {
+        "loops": "table a",
+        f"loops/{own}": ".versions summary",
+        "rate": "a",
+        "rate/run/pairs": ".side-of",
         "inbox": "article",
         "runs?run=other": "svg[aria-label='Safety against completion']",
         "timeline": "a[href='#/timeline/live']",

@@ -13,46 +13,20 @@ from urllib.request import Request, urlopen
 import pytest
 from console_lakes import Grower, run_record, task_record
 from consoles import Console
+from loop_folders import entry, running_loop
 
-from silva.cli.config import load
 from silva.lake import Lake
-from silva.loops.flywheel.config import FlywheelConfig
-from silva.loops.flywheel.kind import FLYWHEEL
-from silva.loops.kernel.ledger import Entry
 from silva.loops.kernel.loop import Loop
-from silva.loops.kernel.progress import teller
-from silva.loops.kernel.shown import FILE
-
-EXAMPLE = Path(__file__).parents[2] / "examples" / "flywheel" / "tiny.yaml"
-DIFF = "--- a\n+++ b\n@@ -1,2 +1,2 @@\n def curate(raw):\n-    return raw\n+    return raw[:9]  # <i>\u202e\n"
-
-
-def entry(loop: Loop[Any], name: str, event: Any, **more: Any) -> None:
-    inputs = next(stage.inputs for stage in loop.plan if stage.name == name)
-    loop.ledger.append(Entry(stage=name, event=event, inputs=inputs, at=1.0, seconds=2.0, **more))
 
 
 @pytest.fixture
 def loop(home: Path) -> Loop[Any]:
     """A loop whose second stage runs, around a lake with two steps that its report names as a pair."""
-    made = FLYWHEEL.open(load(FlywheelConfig, EXAMPLE, [f"folder={home}"]))
-    made.keep_config()
-    entry(made, "base", "ended", outputs={"version": "tiny-0"})
-    entry(made, "survey", "begun")
-    teller(made, made.plan[1], "episodes")(3, 9)
     grower = Grower("done", "terminal/t")
     steps = [grower.turn("ls -l")[0], grower.turn("rm -rf /")[0]]
     with Lake.open(home / "lake") as lake:
         lake.append_sync([run_record("done", finished=True), task_record("terminal/t"), *grower.nodes, grower.end()])
-    said = {
-        "curves": [{"title": "Success over steps", "x": [0, 5], "series": {"static": [0.1, 0.2], "grown": [0.1, 0.4]}}],
-        "tables": [{"title": "Signals", "columns": ["signal", "tasks"], "rows": [["rare", 3]]}],
-        "tasks": [{"id": "born/1", "words": "put the <b>key</b>", "signal": "rare", "verdict": "accepted", "by": "me"}],
-        "pairs": [{"chosen": steps[0].id, "rejected": steps[1].id, "verifier": "completions", "gap": 0.5}],
-        "versions": [{"digest": "c" * 64, "parent": "a" * 64, "diff": DIFF, "verdict": "rolled back", "j": 0.25}],
-    }
-    (home / FILE).write_text(json.dumps(said), encoding="utf-8")
-    return made
+    return running_loop(home, steps[0].id, steps[1].id)
 
 
 def asked(console: Console, name: str, **query: str) -> Any:

@@ -9,12 +9,12 @@ const MOST_ROWS = 200; // of one table at first
 const heads = (names, first = []) => h("thead", {}, h("tr", {}, names.map((name, i) => h("th", { scope: "col", class: typeof first[i] === "number" && "num" }, visible(String(name))))));
 const scrolls = (label, ...inside) => h("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": label }, inside);
 const GOOD = new Set(["done", "ended", "kept", "accepted", "promoted", "approved"]), BAD = new Set(["failed", "refused", "discarded", "rejected", "rolled back", "diverged", "stopped"]);
-const state = (text) => h("span", { class: `tag state${GOOD.has(text) ? " good" : BAD.has(text) ? " bad" : ""}` }, text);
+const state = (text) => { const of = text.split(":")[0]; return h("span", { class: `tag state${GOOD.has(of) ? " good" : BAD.has(of) ? " bad" : ""}` }, visible(text)); };
 const short = (id) => /^[0-9a-f]{32,}$/.test(id) ? id.slice(0, 12) : id;
 const figure = (value) => value === null || value === undefined ? "–" : typeof value === "boolean" ? (value ? "yes" : "no") : typeof value === "number" ? (Number.isInteger(value) ? count(value) : decimal(value, 4)) : visible(String(value));
 const cell = (value) => h("td", { class: typeof value === "number" ? "num" : false }, figure(value));
 const more = (all, shown) => all > shown ? h("p", { class: "soft" }, `${count(all - shown)} more: silva loop show --all prints them.`) : "";
-const told = (extra) => Object.entries(extra).filter(([, value]) => value !== null && value !== "").map(([name, value]) => h("div", {}, visible(name), ": ", figure(value)));
+const told = (extra) => Object.entries(extra).filter(([, value]) => value !== null && value !== "").map(([name, value], i) => h("span", {}, i ? " · " : "", visible(name), " ", figure(value)));
 
 async function list(place) {
   let before = "";
@@ -38,7 +38,7 @@ const stage = (row) => h("li", {}, state(row.progress ? "running" : row.state), 
 
 function drawn(curve) {
   const names = drawnSeries(curve), every = Object.keys(curve.series);
-  return h("section", { class: "card", "aria-label": curve.title }, h("h2", {}, visible(curve.title)), series(curve),
+  return h("section", { class: "card", "aria-label": curve.title }, h("h2", {}, visible(curve.title)), Object.values(curve.series).flat().some(Number.isFinite) ? series(curve) : h("p", { class: "soft" }, "No value is known yet."),
     h("p", { class: "legend" }, names.map((name, i) => h("span", {}, h("i", { class: `dot tone${i % TONES}` }), " ", visible(name)))),
     h("details", {}, h("summary", {}, "Figures"), scrolls(`Figures of ${curve.title}`, h("table", { class: "still" }, heads(["at", ...every], [curve.x[0], ...every.map(() => 0)]), h("tbody", {}, curve.x.slice(0, MOST_ROWS).map((at, i) => h("tr", {}, cell(at), every.map((name) => cell(curve.series[name][i])))))))));
 }
@@ -59,7 +59,7 @@ const pairs = (shown, id) => h("section", { class: "card" }, h("h2", {}, `Pairs 
 
 const versions = (shown, open) => h("section", { class: "card versions" }, h("h2", {}, `Versions of code (${count(shown.counts.versions)})`),
   shown.versions.map((each) => h("details", { open: open.has(each.digest), ontoggle: (event) => open[event.target.open ? "add" : "delete"](each.digest) }, h("summary", {}, h("code", {}, visible(short(each.digest))), each.parent ? [" from ", h("code", {}, visible(short(each.parent)))] : "", " ", each.verdict ? state(each.verdict) : "", each.j === null ? "" : ` J ${decimal(each.j, 4)}`),
-    told(each.more), each.diff.length ? diff(each.diff, false) : h("p", { class: "soft" }, "No diff: it is the first."))));
+    h("p", { class: "soft" }, told(each.more)), each.diff.length ? diff(each.diff, false) : h("p", { class: "soft" }, "No diff: it is the first."))));
 
 export async function loops(place, { given }, app) {
   const [id] = given;
