@@ -13,8 +13,8 @@ const side = (name, step, mine) => h("section", { class: `card side-of${mine ===
 async function choices(place) {
   const [{ loops }, { runs }] = await Promise.all([ask("loops"), ask("runs")]);
   put(place, h("h1", {}, "Rate pairs"), h("p", { class: "soft" }, "Two steps behind one turn: which is better? Nobody is told what a verifier said."),
-    h("section", { class: "card" }, h("h2", {}, "Of loops"), h("ul", {}, loops.filter((each) => !each.fault && each.here).map((each) => h("li", {}, h("a", { href: `#/rate/loop/${each.id}` }, visible(each.name)))))),
-    h("section", { class: "card" }, h("h2", {}, "Of runs"), h("ul", {}, runs.slice(0, 100).map((each) => h("li", {}, h("a", { href: `#/rate/run/${encodeURIComponent(each.id)}` }, each.id))))));
+    h("section", { class: "card" }, h("h2", {}, "Of loops"), h("ul", {}, loops.filter((each) => !each.fault && each.here).map((each) => h("li", { class: "row-of" }, h("a", { href: `#/rate/loop/${each.id}` }, visible(each.name)))))),
+    h("section", { class: "card" }, h("h2", {}, "Of runs"), h("ul", {}, runs.slice(0, 100).map((each) => h("li", { class: "row-of" }, h("a", { href: `#/rate/run/${encodeURIComponent(each.id)}` }, each.id))))));
   return { close() {} };
 }
 
