@@ -1,8 +1,11 @@
 """A depot: look up where a thing is, fetch it, give it to whom it is for, say so; and say so where there is no such
 thing.
 
-    Bring "lamp" to "Anna".   look_up ─▶ "lamp: red" ─▶ fetch red ─▶ give Anna ─▶ "Done."
+    Bring "lamp" to "Anna".   look_up ─▶ "lamp: window" ─▶ fetch red ─▶ "You hold lamp." ─▶ give one ─▶ "Anna has lamp."
+                              ─▶ "Done."
                               look_up ─▶ "lamp: nowhere" ─▶ "It cannot be done."
+
+Which shelf stands by the window, and at which desk Anna sits, is for whoever works there to learn.
 
 A small world for CurateEvo: some goals are infeasible, and its logs are as logs are. A task of a raw corpus says by
 whom it is worked on (`data.worker`): a `careful` one; a `mistaken` one, who carries out another errand than the one
@@ -23,7 +26,9 @@ from silva.tree import Message, Task, Tool, ToolCall, assistant, call, system, t
 
 THINGS = ("lamp", "rope", "cup", "book", "coat", "drum", "key", "map", "bell", "clock", "pen", "hat")
 PEOPLE = ("Anna", "Ben", "Carla", "David", "Emma", "Felix")
-SHELVES = ("red", "green", "blue", "white")
+SHELVES = {"window": "red", "door": "green", "stairs": "blue", "wall": "white"}
+"""Where a shelf stands, and what it is called."""
+DESKS: dict[str, str] = dict(zip(PEOPLE, ("one", "two", "three", "four", "five", "six"), strict=True))
 NOWHERE = "nowhere"
 DONE, CANNOT = "Done.", "It cannot be done."
 TURNS = 8
@@ -39,9 +44,9 @@ def _tool(name: str, what: str, argument: str = "", values: Sequence[str] = ()) 
 
 
 TOOLS = (
-    _tool("look_up", "Look up on which shelf the thing is."),
-    _tool("fetch", "Fetch what is wanted from a shelf.", "shelf", SHELVES),
-    _tool("give", "Give what you hold to somebody.", "person", PEOPLE),
+    _tool("look_up", "Look up where the thing is."),
+    _tool("fetch", "Fetch what is wanted from a shelf.", "shelf", list(SHELVES.values())),
+    _tool("give", "Give what you hold to somebody.", "desk", list(DESKS.values())),
 )
 
 
@@ -130,8 +135,8 @@ class Depot:
         if self._given:
             return assistant(DONE)
         if not self._holds:
-            return assistant("", call("fetch", {"shelf": self._data["shelf"]}, "fetch"))
-        return assistant("", call("give", {"person": self._for}, "give"))
+            return assistant("", call("fetch", {"shelf": SHELVES[self._data["shelf"]]}, "fetch"))
+        return assistant("", call("give", {"desk": DESKS[self._for]}, "give"))
 
     async def null(self) -> Message:
         """Say nothing."""
@@ -146,7 +151,8 @@ class Depot:
 
     def _any(self) -> Message:
         steps: list[tuple[str, dict[str, str]]] = [("look_up", {})]
-        steps += [("fetch", {"shelf": shelf}) for shelf in SHELVES] + [("give", {"person": name}) for name in PEOPLE]
+        steps += [("fetch", {"shelf": shelf}) for shelf in SHELVES.values()]
+        steps += [("give", {"desk": desk}) for desk in DESKS.values()]
         return assistant("", call(*self._draw.choice(steps), "any"))
 
     def _do(self, made: ToolCall) -> str:
@@ -159,14 +165,14 @@ class Depot:
             case "look_up":
                 self._looked = True
                 return f"{thing}: {shelf}"
-            case "fetch" if value in SHELVES and not self._holds and not self._given:
-                self._holds = value == shelf
+            case "fetch" if value in SHELVES.values() and not self._holds and not self._given:
+                self._holds = value == SHELVES.get(shelf)
                 return f"You hold {thing}." if self._holds else "error: that is not here"
-            case "give" if value in PEOPLE and self._holds:
-                if value != self._for:
+            case "give" if value in DESKS.values() and self._holds:
+                if value != DESKS[self._for]:
                     return "error: not for me"
                 self._holds, self._given = False, True
-                return f"{value} has {thing}."
+                return f"{self._for} has {thing}."
             case _:
                 return "error: that cannot be done here"
 

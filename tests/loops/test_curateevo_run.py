@@ -8,19 +8,22 @@ import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
 
+from silva.curate.curation.corpus import read_corpus
 from silva.curate.curation.source import named
 from silva.curate.curation.versions import Curations
-from silva.loops.curateevo.raw import corpus
-from silva.loops.kernel.kinds import kind, read_loop
-from silva.loops.kernel.ledger import Entry
+from silva.loops.curateevo.hindsight import brought_about
+from silva.loops.kernel.kinds import read_loop
 from silva.loops.kernel.shown import read_shown
+from silva.loops.line.config import PlayConfig
 from silva.loops.roles import make
 from silva.loops.roles.evolver import Wanted
+from silva.rollout import RolloutConfig, run_rollout
 from silva.sandbox.system import probe
 
 pytest.importorskip("torch", reason="pip install 'silva[train]'")
@@ -51,10 +54,6 @@ def small(folder: Path, **changes: Any) -> dict[str, Any]:
         "memory": {"shown": 1.0},
         **changes,
     }
-
-
-def _ran(loop: Any, stage: Any) -> Any:
-    return kind("curateevo").run(loop, stage)
 
 
 def test_a_loop_that_is_killed_judges_nothing_twice_and_keeps_its_versions(
@@ -117,26 +116,31 @@ def test_curations_that_cannot_be_used_leave_the_last_good_one(tmp_path: Path, b
     assert loop.given("prove-after-1")["verdict"] is None
 
 
-def test_failed_walks_are_asked_for_what_they_brought_about(tmp_path: Path) -> None:
-    shelf = f"{Path(__file__).parent / 'shelf.py'}:Shelf"
-    tasks = tmp_path / "tasks.jsonl"
-    rows = [
-        {"id": f"shelf/{n}", "env": shelf, "instruction": f"hold cup {n}", "data": {"seed": 1 + n % 4}}
-        for n in range(9)
-    ]
-    tasks.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    raw = {"play": [{"slips": 0.9}], "hindsight": True}
-    more = {"tasks": {"file": str(tasks), "train": 0.4, "dev": 0.3, "test": 0.3}, "raw": raw, "env": shelf}
-    play = {"agent": "react", "pool": 2, "max_tokens": 24, "budget": {"turns": 6}}
-    loop = kind("curateevo").open(kind("curateevo").config.model_validate(small(tmp_path / "loop", play=play, **more)))
-    for stage in loop.plan[:4]:
-        loop.ledger.append(Entry(stage=stage.name, event="ended", inputs=stage.inputs, at=0, outputs=_ran(loop, stage)))
-    achieved = loop.given("raw")["achieved"]
-    walks = {walk["id"]: walk for walk in corpus(loop).walks}
-    assert achieved
-    for key, found in achieved.items():
-        assert not walks[key]["success"]
-        assert walks[key]["achieved"][0][1] == max(turn for _, turn in found)
+async def test_failed_walks_are_asked_for_what_they_brought_about(tmp_path: Path) -> None:
+    env, lake = f"{Path(__file__).parent / 'shelf.py'}:Shelf", str(tmp_path / "lake")
+    said = {
+        "run": "raw",
+        "env": env,
+        "lake": lake,
+        "policy": "expert",
+        "slips": 0.8,
+        "group": 4,
+        "budget": {"turns": 6},
+    }
+    await run_rollout(RolloutConfig.model_validate(said))
+    rows = read_corpus(["raw"], lake=lake).rows
+    loop: Any = SimpleNamespace(config=SimpleNamespace(env=env, play=PlayConfig()), lake=lake)
+    found = await brought_about(loop, list(rows.values()), ())
+    assert found
+    walks = {walk["id"]: walk for walk in read_corpus(["raw"], lake=lake, achieved=found).walks}
+    for key, reached in found.items():
+        turns = [turn for _, turn in reached]
+        assert turns == sorted(turns, reverse=True) and turns[0] <= len(walks[key]["turns"])
+        assert walks[key]["achieved"] == [list(each) for each in reached]
+    words = {words for reached in found.values() for words, _ in reached}
+    hidden = next(iter(words))
+    rest = await brought_about(loop, list(rows.values()), {hidden})
+    assert hidden not in {words for reached in rest.values() for words, _ in reached}
 
 
 async def test_a_program_leaves_its_revision_in_the_file(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Sequence
+import tempfile
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,6 +21,8 @@ from pydantic import Field
 from silva.curate.curation.source import Curation, curation, operators
 from silva.errors import UnreachableError, UsageError
 from silva.lake import Lake
+from silva.lake.layout import is_lake
+from silva.lake.place import place
 from silva.loops.roles.endpoint.evolving import AIMS
 from silva.loops.roles.evolver import Revision, Wanted
 from silva.loops.roles.registry import Implementation
@@ -28,7 +30,7 @@ from silva.rollout.acted import Acted, Role, prompt_digest
 from silva.rollout.config import ProgramConfig, RolloutConfig
 from silva.rollout.run import run_rollout
 from silva.rollout.section import Section
-from silva.tree import Task, Trajectory, digest
+from silva.tree import Task, digest
 from silva.tree.formats.tasks import write_tasks
 
 TASK = """\
@@ -43,6 +45,7 @@ much data it gives now. Try it before you end: python3 -c "import json, curation
 print(len(curation.curate(json.load(open('sample.json')))['sft']))" This is revision {number} of several: do what the
 others may not.
 """
+ENV = f"{Path(__file__).with_name('revised.py')}:Revised"
 PROMPT = "Read TASK.md in this folder and do what it says."
 
 
@@ -76,18 +79,17 @@ class ProgramEvolver(Implementation):
         if not wanted.lake:
             raise UsageError("evolver program: its turns are kept in a lake, and none was named")
         options: ProgramOptions = self.options
-        folder = Path(wanted.lake).parent if Path(wanted.lake).parent.is_dir() else Path()
         name = f"{wanted.run}.{digest(parent.digest, str(wanted.seed))[:12]}"
-        file = folder / f"{name}.tasks.jsonl"
-        tasks = [_task(name, number, parent, wanted) for number in range(1, wanted.count + 1)]
+        folder = _folder(wanted.lake, name)
+        file = folder / "tasks.jsonl"
+        left = [folder / f"{number}.py" for number in range(1, wanted.count + 1)]
+        tasks = [_task(name, number, parent, wanted, into) for number, into in enumerate(left, 1)]
         file.write_text("".join(f"{line}\n" for line in write_tasks(tasks)), encoding="utf-8")
-        # What it left in the file is what it answers, so that the source stands on the tree as its action.
-        script = f'{options.command.replace("{prompt}", PROMPT)} >/dev/null 2>&1; cat curation.py > "$SILVA_ANSWER"'
         config = RolloutConfig.model_validate(
             {
                 "run": name,
-                "env": "workspace",
-                "agent": f"program: sh -c {shlex.quote(script)}",
+                "env": ENV,
+                "agent": f"program: sh -c {shlex.quote(options.command.replace('{prompt}', PROMPT))}",
                 "model": options.model,
                 "lake": wanted.lake,
                 "tasks": {"file": str(file)},
@@ -96,40 +98,40 @@ class ProgramEvolver(Implementation):
                 "program": ProgramConfig(mounts=options.mounts, variables=options.variables).model_dump(mode="json"),
             }
         )
-        with Lake.open(wanted.lake, mode="read") as lake:
-            begun = lake.run(name) is not None
+        there = is_lake(place(wanted.lake), make=True)
+        begun = there and Lake.open(wanted.lake, mode="read").run(name) is not None
         result = await run_rollout(config, resume=begun)
+        done = {each.task_id: each for each in result.trajectories if each.outcome.failure is None}
+        if not done:
+            failure = next((each.outcome.failure for each in result.trajectories if each.outcome.failure), None)
+            why = f"{failure.code}: {failure.message}" if failure is not None else "nothing was played"
+            raise UnreachableError(f"evolver program: no attempt came to its end ({why})")
         made: list[Revision] = []
         seen = {parent.digest, *wanted.known}
-        for each, text in self._answers(wanted.lake, result.trajectories):
+        for task, into in zip(tasks, left, strict=True):
+            if task.id not in done or not into.is_file():
+                continue
             try:
-                revised = curation(text if text.endswith("\n") else f"{text}\n", "revision")
-            except UsageError:
+                revised = curation(into.read_text(encoding="utf-8"), into.name)
+            except (UsageError, UnicodeDecodeError):
                 continue  # no program: its turns stay in the lake, and there is one candidate less
             if revised.digest not in seen:
                 seen.add(revised.digest)
-                acted = Acted.of("evolver", self.name, each.usage, model=options.model, prompt=prompt_digest(TASK))
+                usage = done[task.id].usage
+                acted = Acted.of("evolver", self.name, usage, model=options.model, prompt=prompt_digest(TASK))
                 made.append(Revision(curation=revised, note=f"by {options.command.split()[0]}", acted=(acted,)))
         return made
 
-    def _answers(self, location: str, trajectories: Sequence[Trajectory]) -> list[tuple[Trajectory, str]]:
-        """What each attempt left in the file.
 
-        Raises:
-            UnreachableError: every one of them failed.
-        """
-        ended = [each for each in trajectories if each.outcome.failure is None and each.leaf_id is not None]
-        if not ended:
-            failure = next((each.outcome.failure for each in trajectories if each.outcome.failure is not None), None)
-            why = f"{failure.code}: {failure.message}" if failure is not None else "nothing was played"
-            raise UnreachableError(f"evolver program: no attempt came to its end ({why})")
-        with Lake.open(location, mode="read") as lake:
-            walks = [(each, lake.walk(each)) for each in sorted(ended, key=lambda each: each.task_id)]
-        last = [(each, [node for node in walk if node.message.role == "assistant"]) for each, walk in walks]
-        return [(each, nodes[-1].message.text) for each, nodes in last if nodes]
+def _folder(lake: str, name: str) -> Path:
+    """Where what the program leaves is kept: beside the lake, where that is a folder."""
+    beside = Path(tempfile.gettempdir()) if "://" in lake else Path(lake).resolve().parent
+    folder = beside / f"{name}.left"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
-def _task(name: str, number: int, parent: Curation, wanted: Wanted) -> Task:
+def _task(name: str, number: int, parent: Curation, wanted: Wanted, into: Path) -> Task:
     points = [{"point": p.point, "evidence": p.evidence, "hint": p.hint} for p in wanted.points]
     files = {
         "TASK.md": TASK.format(aim=AIMS[wanted.phase], number=number),
@@ -139,4 +141,5 @@ def _task(name: str, number: int, parent: Curation, wanted: Wanted) -> Task:
         "profile.json": msgspec.json.format(msgspec.json.encode(wanted.profile)).decode(),
         "sample.json": json.dumps(list(wanted.sample)[:3], ensure_ascii=False),
     }
-    return Task(id=f"{name}/{number}", env="workspace", instruction=PROMPT, data={"files": files})
+    data = {"files": files, "keep": "curation.py", "into": str(into)}
+    return Task(id=f"{name}/{number}", env=ENV, instruction=PROMPT, data=data)
