@@ -36,7 +36,7 @@ SCRIPTED = Path(__file__).parents[2] / "examples" / "programs" / "mini.yaml"
 def small(folder: Path, **changes: Any) -> dict[str, Any]:
     """The example with a policy that learns nothing much, within seconds."""
     said: dict[str, Any] = yaml.safe_load((EXAMPLES / "tiny.yaml").read_text(encoding="utf-8"))
-    tasks = {"limit": 150, "train": 0.4, "dev": 0.3, "test": 0.3}
+    tasks = {"limit": 120, "train": 0.5, "dev": 0.5, "test": 0.0}
     return {
         **said,
         "folder": str(folder),
@@ -50,7 +50,8 @@ def small(folder: Path, **changes: Any) -> dict[str, Any]:
         "measure": {"seeds": 1, "dev": 4, "test": 4},
         "raw": {"play": [{"split": "log", "slips": 0.1, "limit": 40}]},
         "recipe": {"steps": 4, "batch": 4, "optimiser": {"learning_rate": 0.003}},
-        "candidates": {"effect": 2, "efficiency": 1},
+        "candidates": {"effect": 1, "efficiency": 1},
+        "ablate": {"efficiency": True},
         "memory": {"shown": 1.0},
         **changes,
     }
@@ -63,14 +64,14 @@ def test_a_loop_that_is_killed_judges_nothing_twice_and_keeps_its_versions(
     config.write_text(yaml.safe_dump(small(tmp_path / "loop")), encoding="utf-8")
     pieces = tmp_path / "loop" / "pieces" / "start"
     process = begin(config, "curateevo")
-    deadline = time.monotonic() + 400
-    while not (pieces.is_dir() and len(list(pieces.glob("*.json"))) >= 4):  # data, two trainings, and data of revisions
+    deadline = time.monotonic() + 600
+    while not (pieces.is_dir() and len(list(pieces.glob("*.json"))) >= 2):  # what a curation gave, and a training
         assert process.poll() is None and time.monotonic() < deadline
         time.sleep(0.1)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
     before = {file.name: file.stat().st_mtime_ns for file in pieces.glob("*.json")}
-    assert begin(config, "curateevo").wait(timeout=400) == 0
+    assert begin(config, "curateevo").wait(timeout=600) == 0
     loop = read_loop(tmp_path / "loop")[1]
     assert set(loop.ledger.over()) == {stage.name for stage in loop.plan}
     assert {name: (pieces / name).stat().st_mtime_ns for name in before} == before
@@ -102,18 +103,17 @@ def test_curations_that_cannot_be_used_leave_the_last_good_one(tmp_path: Path, b
     script = tmp_path / "script.yaml"
     script.write_text(yaml.safe_dump({"function": "replies.py:reply"}), encoding="utf-8")
     asks = {"name": "endpoint", "options": {"model": f"scripted:{script}", "parallel": 1}}
-    changes = {"evolver": asks, "ablate": {"efficiency": True}, "candidates": {"effect": 4}, "bounds": {"seconds": 8}}
+    changes = {"evolver": asks, "candidates": {"effect": 4}, "bounds": {"seconds": 8}}
     config = tmp_path / "bad.yaml"
     said = small(tmp_path / "loop", **changes)
     config.write_text(yaml.safe_dump(said), encoding="utf-8")
-    assert begin(config, "curateevo").wait(timeout=400) == 0
+    assert begin(config, "curateevo").wait(timeout=600) == 0
     loop = read_loop(tmp_path / "loop")[1]
     outputs = loop.given("epoch-1.effect")
     assert not outputs["kept"] and outputs["digest"] == named("raw").digest
     whys = " ".join(each["why"] for each in outputs["candidates"])
     for part in ("does it loop", "failed (OSError", "drops everything", "may be a test's"):
         assert part in whys
-    assert loop.given("prove-after-1")["verdict"] is None
 
 
 async def test_failed_walks_are_asked_for_what_they_brought_about(tmp_path: Path) -> None:
