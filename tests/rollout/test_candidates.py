@@ -218,6 +218,16 @@ async def test_a_budget_that_is_spent_in_mid_search_ends_the_episode_where_it_st
     assert Counter(node.message.text for node in cut if "beside" not in node.attributes) == {}
 
 
+async def test_the_state_before_a_risky_action_is_kept_with_candidates_beside_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SILVA_HOME", str(home / "own"))
+    await play(home, candidates={"verifier": "alike"}, snapshots={"risky": True})
+    tree, found = read(home)
+    risky = [search.chosen for search in found if called(search.chosen) == "delete_all" and not search.searched.equal]
+    assert risky and all(tree.node(str(node.parent_id)).snapshot_id for node in risky)
+
+
 async def test_what_a_person_forbids_is_not_tried_in_a_copy_either(home: Path) -> None:
     result = await play(home, forbidden="delete_all", candidates={"n": 6, "verifier": "rules"})
     tree, found = read(home)

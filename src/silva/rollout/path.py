@@ -268,8 +268,7 @@ class Path:
             leaf is not None
             and (answers(leaf) or ADDED in leaf.attributes)
             and not leaf.snapshot_id
-            and bool(self._pending)
-            and self._pending[-1] is leaf
+            and any(record is leaf for record in self._pending)  # behind it may stand candidates
         )
 
     def mark(self, snapshot_id: str, attributes: dict[str, object]) -> None:
@@ -278,7 +277,8 @@ class Path:
         marked = msgspec.structs.replace(
             self.leaf, snapshot_id=snapshot_id, attributes={**self.leaf.attributes, **attributes}
         )
-        self._pending[-1] = self.walk[-1] = self.leaf = marked
+        self._pending = [marked if record is self.leaf else record for record in self._pending]
+        self.walk[-1] = self.leaf = marked
 
     def remember(self, node: Node) -> None:
         """Take a stored turn again, without asking the model."""
