@@ -10,7 +10,8 @@ versions (weights by digest, parents, what became of them), decisions with their
 content where an attempt was played again, whose number stands in the file), and of every run the tree of every attempt
 that counts: ids, texts, scores, exactly one record for each.
 
-A tiny policy, the environment `arithmetic`, real rollouts, training and promotion.
+A tiny policy, the environment `arithmetic`, real rollouts, training and promotion. `--loop sport` does the same to a SPORT
+loop: searches, pairs and the check of its verifier must be the same, too.
 """
 
 from __future__ import annotations
@@ -36,8 +37,10 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "loops"))
 
 from small_flywheel import COMMAND, configuration, sums
+from small_sport import preferring
 
-RESULT = Path(__file__).with_name("results") / "flywheel_kills.json"
+RESULTS = Path(__file__).with_name("results")
+LOOPS = ("flywheel", "sport")
 KINDS = ("loop", "everything", "one")
 MOST_SECONDS = 900.0
 """A part of a loop that lasts longer hangs."""
@@ -45,9 +48,10 @@ MOST_SECONDS = 900.0
 
 def begin(config: Path, log: Path) -> subprocess.Popen[bytes]:
     """Start the loop as a command of its own session."""
+    kind = str(yaml.safe_load(config.read_text(encoding="utf-8")).get("loop", LOOPS[0]))
     with log.open("ab") as out:
         return subprocess.Popen(
-            [sys.executable, "-c", COMMAND, "flywheel", str(config)], stdout=out, stderr=out, start_new_session=True
+            [sys.executable, "-c", COMMAND, kind, str(config)], stdout=out, stderr=out, start_new_session=True
         )
 
 
@@ -110,6 +114,10 @@ def state(folder: Path) -> dict[str, Any]:
         "tasks",
         "success",
         "reward",
+        "pairs",
+        "statistics",
+        "right",
+        "told",
     )
     outputs = {
         name: {key: entry.outputs[key] for key in kept if key in entry.outputs} | {"event": entry.event}
@@ -154,9 +162,9 @@ def differences(left: dict[str, Any], right: dict[str, Any]) -> list[str]:
     return found
 
 
-def undisturbed(root: Path) -> tuple[dict[str, Any], float]:
+def undisturbed(root: Path, loop: str) -> tuple[dict[str, Any], float]:
     """The loop that is left alone: what it holds, and its seconds."""
-    config = write(root / "alone")
+    config = write(root / "alone", loop)
     started = time.monotonic()
     process = begin(config, root / "alone.log")
     code = process.wait(MOST_SECONDS)
@@ -164,12 +172,14 @@ def undisturbed(root: Path) -> tuple[dict[str, Any], float]:
     return state(root / "alone"), time.monotonic() - started
 
 
-def write(folder: Path) -> Path:
+def write(folder: Path, loop: str) -> Path:
     """The configuration's file, beside the loop's folder."""
     config = folder.with_suffix(".yaml")
     config.parent.mkdir(parents=True, exist_ok=True)
     tasks = sums(folder.with_name("tasks.jsonl"), 90)
     values = configuration(folder, tasks, line="killed", seeds=2, played=16, steps=12, every=10)
+    if loop == "sport":
+        values = preferring(folder, tasks, line="killed")
     config.write_text(yaml.safe_dump(values), encoding="utf-8")
     return config
 
@@ -184,11 +194,11 @@ def stopped(folder: Path) -> bool:
 
 
 def disturbed(
-    root: Path, number: int, most: int, chance: random.Random, longest: float, kinds: list[str]
+    root: Path, loop: str, number: int, most: int, chance: random.Random, longest: float, kinds: list[str]
 ) -> tuple[dict[str, Any], list[str]]:
     """A loop that is killed at most so often; what it holds, and what was killed."""
     folder = root / f"killed-{number}"
-    config, log = write(folder), root / f"killed-{number}.log"
+    config, log = write(folder, loop), root / f"killed-{number}.log"
     kills = list[str]()
     struck = 0
     process = begin(config, log)
@@ -216,7 +226,8 @@ def disturbed(
 
 def main() -> int:
     """Run, compare, write the result."""
-    parser = argparse.ArgumentParser(description="A flywheel killed again and again, against one left alone.")
+    parser = argparse.ArgumentParser(description="A loop killed again and again, against one left alone.")
+    parser.add_argument("--loop", choices=LOOPS, default=LOOPS[0], help="the kind of loop")
     parser.add_argument("--kills", type=int, default=50)
     parser.add_argument(
         "--longest", type=float, default=20.0, help="seconds after which a part is killed at the latest"
@@ -224,11 +235,11 @@ def main() -> int:
     parser.add_argument("--what", choices=KINDS, action="append", help="only these kinds of kills; repeat for several")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--keep", type=Path, default=None, help="work here, and leave it there")
-    parser.add_argument("--output", type=Path, default=RESULT)
+    parser.add_argument("--output", type=Path, default=None, help="results/LOOP_kills.json")
     given = parser.parse_args()
     root = given.keep or Path(tempfile.mkdtemp(prefix="silva-kills-"))
     chance = random.Random(given.seed)
-    expected, seconds = undisturbed(root)
+    expected, seconds = undisturbed(root, given.loop)
     print(
         f"undisturbed: {seconds:.0f} s, {len(expected['versions'])} versions, {len(expected['runs'])} runs", flush=True
     )
@@ -236,7 +247,7 @@ def main() -> int:
     kills = list[str]()
     while len(kills) < given.kills:
         loops += 1
-        found, more = disturbed(root, loops, given.kills - len(kills), chance, given.longest, kinds)
+        found, more = disturbed(root, given.loop, loops, given.kills - len(kills), chance, given.longest, kinds)
         kills += more
         again += found["again"]
         wrong += [f"loop {loops}: {each}" for each in differences(expected, found)]
@@ -254,7 +265,9 @@ def main() -> int:
         "attempts": attempts,
         "undisturbed_seconds": round(seconds, 1),
     }
-    given.output.write_text(json.dumps(body, indent=2) + "\n", encoding="utf-8")
+    (given.output or RESULTS / f"{given.loop}_kills.json").write_text(
+        json.dumps(body, indent=2) + "\n", encoding="utf-8"
+    )
     print(json.dumps(body, indent=2))
     return 1 if wrong else 0
 

@@ -135,7 +135,7 @@ RECIPES = {
     ),
 }
 RECIPES["tiny", "babyai-acts"] = RECIPES["tiny", "babyai"]  # apollo.py has its own numbers
-RECIPES["tiny", "babyai-steps"] = RECIPES["tiny", "babyai"]  # sport.py, too
+RECIPES["tiny", "babyai-steps"] = RECIPES["tiny", "depot-steps"] = RECIPES["tiny", "babyai"]  # sport.py, too
 RECIPES["tiny", "errands"] = RECIPES["tiny", "babyai"]  # safety.py, too
 RECIPES["tiny", "houses"] = RECIPES["tiny", "babyai"]  # and skills.py
 RECIPES["tiny", "depot"] = RECIPES["tiny", "babyai"]  # and curateevo.py

@@ -2,6 +2,7 @@
 
     babyai           GoToObjS4 and GoToLocalS5N2: two small rooms, an object named in the mission, several turns
     babyai-steps     small rooms in layouts of their own, as many as are needed (sport.py)
+    depot-steps      errands in a depot (examples/curateevo/depot.py), of which some cannot be done (sport.py)
     babyai-rooms     larger rooms of the same, one object or few, five to ten turns: a wrong turn has time to cost more
     babyai-acts      doors to open and things to pick up, after rooms in which one only walks (`first`)
     reasoning-gym/…  one generator's questions, one turn, the answer between tags
@@ -149,9 +150,21 @@ SETTINGS = {
     "babyai-steps": Layouts(
         env="babyai",
         play={"agent": "react", "pool": 24, "sampling": {"max_tokens": 24}, "budget": {"turns": 8}},
-        learnt=150,
-        held_out=30,
+        learnt=60,
+        held_out=60,
         tags=("GoToObjS4-v0", "GoToLocalS5N2-v0"),
+    ),
+    "depot-steps": Errands(
+        env=f"{Path(__file__).parents[2] / 'examples' / 'curateevo' / 'depot.py'}:Depot",
+        play={
+            "agent": "react",
+            "pool": 24,
+            "sampling": {"max_tokens": 24},
+            "budget": {"turns": 6},
+            "hosts": {"inline": True},
+        },
+        held_out=200,
+        tags=("feasible", "infeasible"),
     ),
     "babyai-rooms": Setting(
         env="babyai",

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 import yaml
-from small_flywheel import configuration, sums
+from small_flywheel import sums
+from small_sport import preferring
 
 from silva.curate.pairs import read_pairs
 from silva.lake import Lake
@@ -30,24 +31,6 @@ pytestmark = pytest.mark.slow
 pytest.importorskip("torch")
 
 Begin = Callable[..., subprocess.Popen[bytes]]
-TRAIN = {"batch": 8, "checkpoint_every": 3, "optimiser": {"learning_rate": 5e-4, "warmup": 1}, "steps": 6}
-
-
-def sport(folder: Path, tasks: Path) -> dict[str, Any]:
-    """The loop's configuration: SFT that leaves much to learn, a round of preferences, and an arm that imitates."""
-    said: dict[str, Any] = configuration(folder, tasks, line="sums", seeds=2, played=12, steps=4, every=2)
-    return said | {
-        "loop": "sport",
-        "tasks": {"file": str(tasks), "train": 0.6, "dev": 0.4, "test": 0.0},
-        "search": {"candidates": 4, "verifier": "rules"},
-        "check": {"pairs": 6, "by": "policy", "tries": 2},
-        "rounds": [
-            {**said["rounds"][0], "steps": 40},
-            {"tasks": 12, "arm": "steps", **TRAIN},
-            {"arm": "picks", "pairs_of": "steps", "algorithm": {"name": "sft"}, **TRAIN},
-        ],
-        "threads": 1,
-    }
 
 
 def here(folder: Path, last: int) -> None:
@@ -76,13 +59,13 @@ def test_a_killed_loop_ends_with_the_pairs_and_versions_of_one_that_was_not(tmp_
     tasks = sums(tmp_path / "tasks.jsonl", 50)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir()
-    SPORT.open(SportConfig.model_validate(sport(whole, tasks))).keep_config()
+    SPORT.open(SportConfig.model_validate(preferring(whole, tasks))).keep_config()
     here(whole, last=1)
     shutil.copytree(whole, killed)  # a folder may be moved with the lake in it
     here(whole, last=3)
 
     config = killed.with_suffix(".yaml")
-    config.write_text(yaml.safe_dump(sport(killed, tasks)), encoding="utf-8")
+    config.write_text(yaml.safe_dump(preferring(killed, tasks)), encoding="utf-8")
     for stage in ("round-2.search", "round-2.check", "round-3.train"):
         process = begin(config, "sport")
         deadline = time.monotonic() + 180

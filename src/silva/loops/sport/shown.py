@@ -11,7 +11,7 @@ from silva.loops.sport.config import SportConfig
 from silva.loops.sport.made import told
 from silva.loops.sport.preferred import preferred
 
-SEARCHED = ("tasks", "turns", "steps", "ties", "equal", "success", "prompt_tokens", "completion_tokens", "usd")
+SEARCHED = ("tasks", "turns", "steps", "tied", "equal", "success", "prompt_tokens", "completion_tokens", "usd")
 """What of a search stands in the table, by the names of the stage's outputs."""
 
 

@@ -10,6 +10,7 @@ which side it does more with. Where both sides come to the same the pair says no
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 from silva.curate.pairs import StepPair, read_pairs
 from silva.lake import Lake
 from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.progress import teller
 from silva.loops.kernel.stage import Nothing, Stage
 from silva.loops.line.weights import playing
 from silva.loops.sport.config import SportConfig
@@ -78,20 +80,24 @@ async def _sides(loop: Loop[SportConfig], stage: Stage, pairs: Sequence[StepPair
     steps = list(dict.fromkeys((each.tree_id, each.parent_id, side) for each in pairs for side in _both(each)))
     tries = 1 if loop.config.check.by == "expert" else loop.config.check.tries
     async with Lake.open(loop.lake) as lake:
-        known = await asyncio.to_thread(lake.run, loop.run_name(stage))
+        begun = await asyncio.to_thread(lake.run, loop.run_name(stage))
         # A check that was cut off is gone on with as it was begun: its own trajectories have taken their places.
-        growth = growth_of(known) if known is not None else _growth(lake, steps, tries)
-        grown = await grow(lake, await _settings(loop, stage, lake), growth, probe=False)
+        growth = growth_of(begun) if begun is not None else _growth(lake, steps, tries)
+        tell, ended = teller(loop, stage, "paths"), itertools.count(1)
+
+        def on_end(trajectory: Trajectory) -> None:
+            tell(next(ended), len(growth.shoots))
+
+        grown = await grow(lake, await _settings(loop, stage, lake), growth, probe=False, on_end=on_end)
     of_shoot = {(each.tree_id, each.index): each for each in grown.trajectories}
     worth: dict[str, float] = {}
     for place, (_, _, node_id) in enumerate(steps):
         shoots = growth.shoots[place * tries : (place + 1) * tries]
-        ended = [of_shoot[each.tree_id, each.index] for each in shoots if (each.tree_id, each.index) in of_shoot]
-        if ended:
-            worth[node_id] = fmean(_worth(each, loop.config.check.by) for each in ended)
-    return [
-        (each, (worth[a], worth[b])) for each in pairs if {a := each.chosen_id, b := each.rejected_id} <= worth.keys()
-    ]
+        paths = [of_shoot[each.tree_id, each.index] for each in shoots if (each.tree_id, each.index) in of_shoot]
+        if paths:
+            worth[node_id] = fmean(_worth(each, loop.config.check.by) for each in paths)
+    known = [each for each in pairs if {each.chosen_id, each.rejected_id} <= worth.keys()]
+    return [(each, (worth[each.chosen_id], worth[each.rejected_id])) for each in known]
 
 
 def _both(pair: StepPair) -> tuple[str, str]:
