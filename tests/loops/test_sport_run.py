@@ -68,7 +68,7 @@ def test_a_killed_loop_ends_with_the_pairs_and_versions_of_one_that_was_not(tmp_
     config.write_text(yaml.safe_dump(preferring(killed, tasks)), encoding="utf-8")
     for stage in ("round-2.search", "round-2.check", "round-3.train"):
         process = begin(config, "sport")
-        deadline = time.monotonic() + 180
+        deadline = time.monotonic() + 600
         while time.monotonic() < deadline and process.poll() is None:
             if f'"stage":"{stage}"'.encode() in (killed / "ledger.jsonl").read_bytes():
                 break
@@ -77,7 +77,7 @@ def test_a_killed_loop_ends_with_the_pairs_and_versions_of_one_that_was_not(tmp_
         assert process.poll() is None
         os.kill(process.pid, signal.SIGKILL)
         assert process.wait() == -signal.SIGKILL
-    assert begin(config, "sport").wait(timeout=600) == 0
+    assert begin(config, "sport").wait(timeout=900) == 0
 
     one, other = made(whole), made(killed)
     assert one == other and one["pairs"] and len(one["versions"]) == 4
@@ -100,5 +100,5 @@ def test_a_killed_loop_ends_with_the_pairs_and_versions_of_one_that_was_not(tmp_
     assert "<script" not in page and "Pairs by round" in page
     said = json.loads((killed / "report.json").read_text(encoding="utf-8"))
     assert said["pairs"] and {"chosen", "rejected", "parent", "verifier", "gap"} <= said["pairs"][0].keys()
-    assert begin(config, "sport").wait(timeout=120) == 0
+    assert begin(config, "sport").wait(timeout=300) == 0
     assert len(read_loop(killed)[1].ledger.entries) == len(loop.ledger.entries)
