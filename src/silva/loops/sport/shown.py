@@ -14,6 +14,9 @@ from silva.loops.sport.preferred import preferred
 SEARCHED = ("tasks", "turns", "steps", "tied", "equal", "success", "prompt_tokens", "completion_tokens", "usd")
 """What of a search stands in the table, by the names of the stage's outputs."""
 
+NO_TOOL = "(no tool)"
+"""What a step that calls none counts as."""
+
 
 def shown(loop: Loop[SportConfig]) -> Shown:
     """What has come of the loop so far."""
@@ -59,7 +62,7 @@ def tools(loop: Loop[SportConfig]) -> Sheet:
             for name, count in found["statistics"][side].get("tools", {}).items():
                 counts[name] = counts.get(name, 0) + count
     names = sorted(sides["chosen"] | sides["rejected"])
-    rows = tuple((name, sides["chosen"].get(name, 0), sides["rejected"].get(name, 0)) for name in names)
+    rows = tuple((name or NO_TOOL, sides["chosen"].get(name, 0), sides["rejected"].get(name, 0)) for name in names)
     return Sheet(title="Tools of chosen and rejected steps", columns=("tool", "chosen", "rejected"), rows=rows)
 
 
