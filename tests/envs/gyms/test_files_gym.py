@@ -269,3 +269,22 @@ async def test_a_model_that_sees_is_shown_a_picture_and_offered_only_the_tools_a
     assert len((await seeing.step(assistant(code))).messages[0].parts) == 2
     with pytest.raises(UsageError, match="no tool 'fly'"):
         Files(tools=["fly"])
+
+
+async def test_the_expert_goes_on_from_whatever_others_did():
+    plan = [
+        {"tool": "query_table", "arguments": {"path": "sales.csv", "sql": "select pieces, price from t"}},
+        {"tool": "calculate", "arguments": {"expression": "sum([r[0] * r[1] for r in r1]) - 10"}},
+        {"tool": "answer", "arguments": {"text": "$r2"}},
+    ]
+    env = Files()
+    await env.reset(task(solution=plan), 0)
+    await env.step(assistant("", call("list_files", {}, "a"), query("b", "nonsense")))
+    await env.step(assistant("", query("c", "select pieces, price from t", save_as="mine")))
+    (next_call,) = (await env.expert()).tool_calls
+    assert next_call.parsed() == {"expression": "sum([r[0] * r[1] for r in mine]) - 10"}
+    await env.step(assistant("", next_call))
+    assert (await env.step(await env.expert())).done and (await env.evaluate()).success
+    await env.reset(task(solution=[{"tool": "read_text", "arguments": {"path": "gone"}}]), 0)
+    await env.step(await env.expert())
+    assert not (await env.expert()).tool_calls

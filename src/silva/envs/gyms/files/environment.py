@@ -23,6 +23,7 @@ from silva.envs.gyms.files import synthesis
 from silva.envs.gyms.files.checker import answered, overlap
 from silva.envs.gyms.files.drawing.files import drawn
 from silva.envs.gyms.files.effects import holds
+from silva.envs.gyms.files.expert import following
 from silva.envs.gyms.files.folder import Folder
 from silva.envs.gyms.files.public import public, public_file
 from silva.envs.gyms.files.tools.catalogue import offered
@@ -87,7 +88,6 @@ class Files:
         bench = Bench(Folder(self._first), sandbox=self._ground)
         self._walk = Walk(bench, frozenset(tool.name for tool in self._tools))
         self._plan = [dict(each) for each in self._data.get("solution") or ()]
-        self._played = 0
         names = ", ".join(bench.folder.names()) or "none"
         words = str(self._data.get("words") or task.instruction)
         return Observation(messages=(_RULES, user(f"{words}\n\nFiles: {names}")), tools=self._tools)
@@ -140,14 +140,11 @@ class Files:
         return Evaluation(score=float(good), success=good, metrics=metrics)
 
     async def expert(self) -> Message:
-        """The next call of the task's solution, and its answer at the end."""
-        index, self._played = self._played, self._played + 1
-        if index >= len(self._plan):  # it did not lead to an answer
+        """The next call of the task's solution that was not made yet, and its answer at the end."""
+        found = await following(self._plan, self._here)
+        if found is None:  # the solution did not lead to an answer
             return assistant("I cannot answer this.")
-        each = self._plan[index]
-        if "code" in each:
-            return assistant(f"```python\n{each['code']}\n```")
-        return assistant("", call(str(each["tool"]), dict(each["arguments"]), f"call{index + 1}"))
+        return assistant("", call(*found, f"call{len(self._here.done) + 1}"))
 
     async def null(self) -> Message:
         """Say nothing."""
@@ -177,13 +174,12 @@ class Files:
         return synthesis.actions_at(self._here.bench.folder, goals, self._here.done)
 
     async def plant(self, surface: str, words: str) -> Planted:
-        """Put words into a file beside the task's own, or at the end of a text file that is there."""
+        """Put words into a README beside the task's own files, which stay what they are."""
         if surface != "file" or self._walk is None:
             return Planted(why="this place has files, and no pages or windows")
         folder = self._walk.bench.folder
-        texts = [name for name in folder.names() if name.endswith((".txt", ".md"))]
-        name = texts[0] if texts else "README.md"
-        before = folder.read(name).decode("utf-8", errors="replace") + "\n" if texts else ""
+        name = "README.md"
+        before = folder.read(name).decode("utf-8", errors="replace") + "\n" if name in folder else ""
         folder.write(name, f"{before}{words}\n".encode())
         return Planted(where=name, look=assistant("", call("read_text", {"path": name})))
 

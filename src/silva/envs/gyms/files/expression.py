@@ -25,6 +25,7 @@ Call = Callable[[str, dict[str, Any], tuple[Any, ...]], Awaitable[Any]]
 MOST_NODES = 20_000
 MOST_LENGTH = 100_000
 _MOST_BITS = 4096
+_MOST_MADE = 20_000_000
 
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -85,6 +86,7 @@ class Expressions:
         self._call = call
         self._tools = tools
         self._left = MOST_NODES
+        self._room = _MOST_MADE
         self.printed: list[str] = []
 
     async def value(self, source: str) -> Any:
@@ -219,10 +221,16 @@ class Expressions:
             return None
         if name in self._tools and self._call is not None:
             return await self._call(name, words, given)
+        for each in (*given, *words.values()):
+            _bounded(each)  # what is written out of a list may be far longer than the list
         if name not in FUNCTIONS:
             known = ", ".join(sorted(self._tools)) or ", ".join(sorted(FUNCTIONS))
             raise UsageError(f"there is no {name}; there are {known}")
-        return FUNCTIONS[name](*given, **words)
+        made = FUNCTIONS[name](*given, **words)
+        self._room -= len(made) if isinstance(made, str | list) else 0
+        if self._room < 0:
+            raise UsageError(f"more than {_MOST_MADE:,} characters in all: use the tool python")
+        return made
 
     def _named(self, name: str) -> Any:
         if name in self._names:

@@ -31,13 +31,15 @@ _TOOLS = frozenset(INSTRUMENTS) | {"answer"}
 
 @dataclass(frozen=True)
 class Done:
-    """A call that was made: `tool`, whether it `worked`, in which `turn`, its `value` and the `name` it has."""
+    """A call that was made: `tool`, whether it `worked`, in which `turn`, its `value` and the `name` it has; its
+    `arguments`, references put in where that could be done."""
 
     tool: str
     worked: bool
     turn: int
     name: str = ""
     value: Any = None
+    arguments: Json = field(default_factory=dict)
 
 
 @dataclass
@@ -61,27 +63,27 @@ class Walk:
             UsageError: it could not be made; that is noted too.
         """
         self.calls += 1
+        given = dict(arguments)
         try:
             if self.calls > MOST_CALLS:
                 raise UsageError(f"more than {MOST_CALLS} calls in one turn")
-            save = arguments.pop("save_as", "")
-            name = self._name(save)
+            name = self._name(given.pop("save_as", ""))
+            given = {key: await self.meant(value) for key, value in given.items()}
             if tool == "answer":
-                value = await self._answered(arguments, places)
+                value = await self._answered(given, places)
             elif tool not in INSTRUMENTS or tool not in self.offered:
                 raise UsageError(f"there is no tool {tool!r}; there are {', '.join(sorted(self.offered))}")
             else:
                 instrument = INSTRUMENTS[tool]
-                given = {key: await self._meant(value) for key, value in arguments.items()}
                 value = instrument.run(self.bench, **instrument.checked(given, places))
                 if inspect.isawaitable(value):
                     value = await value
             kept = _plain(value)
         except UsageError:
-            self.done.append(Done(tool, False, self.steps))
+            self.done.append(Done(tool, False, self.steps, arguments=given))
             raise
         self.bench.names[name] = kept
-        self.done.append(Done(tool, True, self.steps, name, kept))
+        self.done.append(Done(tool, True, self.steps, name, kept, given))
         return kept
 
     async def code(self, source: str) -> str:
@@ -109,17 +111,20 @@ class Walk:
         return name
 
     async def _answered(self, arguments: Json, places: tuple[Any, ...]) -> Any:
-        given = arguments.get("text", places[0] if places else None)
-        value = await self._meant(given)
+        value = arguments.get("text", await self.meant(places[0]) if places else None)
         if value is None:
             raise UsageError("answer needs the argument 'text'")
         self.answer = shown(value)
         return self.answer
 
-    async def _meant(self, value: Any) -> Any:
-        """An argument with its references put in."""
+    async def meant(self, value: Any) -> Any:
+        """An argument with its references put in.
+
+        Raises:
+            UsageError: one refers to nothing, or cannot be worked out.
+        """
         if isinstance(value, list):
-            return [await self._meant(each) for each in value]
+            return [await self.meant(each) for each in value]
         if not isinstance(value, str) or not value.startswith("$"):
             return value
         if value.startswith("$$"):

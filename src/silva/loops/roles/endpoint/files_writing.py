@@ -34,9 +34,10 @@ QUERIES = """Think of questions that people at {trade} might give to an assistan
 Names to use: {names}
 Tools the assistant has: {tools}
 
-Write {count} questions that differ in what they need. Each needs one or two files (xlsx, csv, docx, pptx, pdf, txt, or
-a scene: a picture of plain coloured shapes), two to six calls of tools, and has one short answer, a number or a name,
-that only the files tell. Name the files in the question. None of these, which are there already: {known}
+Write {count} questions that differ in what they need. Each needs one or two files (xlsx, csv, docx, pptx, pdf, txt, a
+scene: a picture of plain coloured shapes, or a sign: a picture of text), two to six calls of tools, and has one short
+answer, a number or a name, that only the files tell. Name the files in the question. None of these, which are there
+already: {known}
 
 Answer with a JSON list of objects:
 [{"words": the question, "needs": [{"path": file name, "kind": kind, "holds": what stands in it, in words}]}]"""
@@ -54,7 +55,8 @@ Describe the files so that the question has exactly one answer, and give the cal
 {"kind": "pptx", "slides": [{"title": "...", "lines": ["..."], "rows": [[...]], "notes": "..."}]};
 {"kind": "pdf", "pages": [["line", ...]]}; {"kind": "txt", "text": "..."};
 {"kind": "scene", "size": [700, 480], "things": [{"shape": "circle", "colour": "red", "at": [x, y], "size": 30}]}
-with the shapes circle, square, rectangle, triangle, star, cross, none touching another.
+with the shapes circle, square, rectangle, triangle, star, cross, none touching another; and, for a picture of text,
+{"kind": "sign", "lines": ["a line", ["left", "right"]]}. Names of pictures end in .png.
 
 Answer with one JSON object: {"files": {file name: description}, "answer": the right answer as text,
 "wrong": [other answers that the files might tempt to], "tolerance": 0 or how far off a number may be,
