@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -115,7 +116,9 @@ def _print(found: list[Any]) -> None:
         counts = map(str, (each.attempts, each.launched, each.exposed))
         table.add_row(each.attack or "(none)", *counts, *map(share, shares))
     console = Console()
-    console.print(table)
+    # Names are long: where nobody's terminal says how wide a line may be, they stand in one piece.
+    wide = None if console.is_terminal or "COLUMNS" in os.environ else 160
+    Console(width=wide).print(table)
     for each in found:
         for why, times in each.not_launched:
             console.print(f"{each.attack}: not launched in {times} attempts: {why}", highlight=False)
