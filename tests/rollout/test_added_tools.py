@@ -92,3 +92,28 @@ async def test_the_servers_tools_are_attacked_and_the_walk_is_taken_again(surfac
         assert all("sums__" in tool.name for tool in listed), "it is the stranger's tool that is poisoned"
         again = await replay_stored(lake, trajectory)
         assert again.divergence is None and again.turns == trajectory.turns
+
+
+@pytest.mark.slow
+async def test_of_several_agents_one_has_the_tools() -> None:
+    env = "debate:Debate"
+    entry, more = Registry.load().entry(env), {"hosts": {"inline": True}, "tasks": {"limit": 1}}
+    async with host_pool(env, entry, added("contra=mcp", env, **more)) as pool, pool.lease() as lease:
+        (task,) = await pool.tasks(split="test", limit=1)
+        opening = await lease.reset(task, 0)
+        assert opening.role == "pro" and opening.tools == ()
+        theirs = await lease.step(assistant("7"))
+        assert theirs.role == "contra" and [tool.name for tool in theirs.tools or ()][:2] == [
+            "sums__add",
+            "sums__total",
+        ]
+        alone = await lease.step(assistant("", call("sums__add", {"number": 5}, "a")))
+        assert (alone.role, alone.messages[0].text, alone.tools) == ("contra", "The sum is 5 now.", None)
+        back = await lease.step(assistant("9"))
+        assert back.role == "pro" and back.tools is None
+        await lease.step(assistant("7"))
+        chair = await lease.step(assistant("9"))
+        assert chair.role == "chair" and [tool.name for tool in chair.tools or ()] == ["award"]
+    with pytest.raises(UsageError, match="has no agent jury; there are pro, contra, chair"):
+        async with host_pool(env, entry, added("jury=mcp", env, **more)):
+            pass

@@ -7,7 +7,8 @@
 
 To all around it this is an environment like any other. The servers start anew for every episode, and keep nothing that
 could be taken up again, so such an environment is restored by replay. An action that only calls added tools is no step
-of the environment's.
+of the environment's. Of several agents in an episode the one has the tools that they are added for
+(`ROLE=mcp/FILE.yaml`), else the first.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from silva.envs.handle import EnvironmentHandle
 from silva.envs.pool import Lease
 from silva.envs.protocol import Capabilities, Evaluation, Planted
 from silva.envs.wire import Captured
+from silva.errors import UsageError
 from silva.tree import Message, Task, Tool
 
 TURNS = 30
@@ -48,10 +50,16 @@ class AddedPool(HostPool):
 
         Raises:
             EnvError: `host.spawn`, with the reason.
+            UsageError: tools are for an agent that the environment does not have.
         """
         async with AsyncExitStack() as stack:
             await super().__aenter__()
             stack.push_async_callback(super().close)
+            roles = self.capabilities.roles
+            for name in self._added:
+                if (role := for_whom(name)[0]) and role not in roles:
+                    known = f"there are {', '.join(roles)}" if roles else "it has one, without a name"
+                    raise UsageError(f"tools {name}: {self.entry.name} has no agent {role}; {known}")
             for pool in self._added.values():
                 await stack.enter_async_context(pool)
             stack.pop_all()
@@ -97,8 +105,9 @@ class WithTools:
 
     def __init__(self, env: EnvironmentHandle, added: dict[str, EnvironmentHandle]) -> None:
         self._env, self._added = env, added
-        self._own: tuple[Tool, ...] = ()
+        self._own: dict[str, tuple[Tool, ...]] = {}
         self._listed: dict[str, tuple[Tool, ...]] = {}
+        self._told: dict[str, tuple[Tool, ...]] = {}
         self._steps = 0
         self._role = ""
 
@@ -121,10 +130,10 @@ class WithTools:
         observation = await self._env.reset(task, seed)
         self._steps = 0
         for name, server in self._added.items():
-            opened = await server.reset(servers_alone(name), seed)
+            opened = await server.reset(servers_alone(for_whom(name)[1]), seed)
             self._listed[name] = opened.tools or ()
-        self._own, self._role = observation.tools or (), observation.role
-        return msgspec.structs.replace(observation, tools=self._tools())
+        self._own, self._told = {}, {}
+        return self._with(msgspec.structs.replace(observation, tools=observation.tools or ()), ())
 
     async def step(self, action: Message) -> Observation:
         """Take the assistant's message: calls of added tools by their servers, the rest by the environment."""
@@ -167,24 +176,22 @@ class WithTools:
         raise EnvError("env.snapshot", _NOT_KEPT)
 
     async def _step(self, action: Message, own: Any) -> Observation:
-        owners = {tool.name: name for name, tools in self._listed.items() for tool in tools}
-        first = not self._role or self._role == next(iter(self._env.capabilities.roles), "")
-        calls = [made for made in action.tool_calls if first and made.name in owners]
+        owners = {tool.name: name for name, tools in self._added_for(self._role).items() for tool in tools}
+        calls = [made for made in action.tool_calls if made.name in owners]
         if not calls:
             return self._with(await self._stepped(own, action), ())
         answers: list[Message] = []
-        changed = False
         for made in calls:
             name = owners[made.name]
             said = await self._added[name].step(msgspec.structs.replace(action, parts=(), tool_calls=(made,)))
             answers += said.messages
             if said.tools is not None:
-                self._listed[name], changed = said.tools, True
+                self._listed[name] = said.tools
         rest = tuple(made for made in action.tool_calls if made not in calls)
         if rest:
             observation = await self._stepped(own, msgspec.structs.replace(action, tool_calls=rest))
-            return self._with(observation, answers, changed)
-        return Observation(messages=tuple(answers), tools=self._tools() if changed else None, role=self._role)
+            return self._with(observation, answers)
+        return self._with(Observation(role=self._role), answers)
 
     async def _stepped(self, own: Any, action: Message) -> Observation:
         """A step of the environment's, of which an episode has no more than it would have without added tools."""
@@ -193,15 +200,24 @@ class WithTools:
         over = self._steps >= self._env.capabilities.max_turns and not observation.done
         return msgspec.structs.replace(observation, truncated=observation.truncated or over)
 
-    def _with(self, observation: Observation, before: Sequence[Message], changed: bool = False) -> Observation:
+    def _with(self, observation: Observation, before: Sequence[Message]) -> Observation:
+        """An observation behind what servers answered, with the tools of whom it is said to where they changed."""
+        role = self._role = observation.role or next(iter(self._env.capabilities.roles), "")
         if observation.tools is not None:
-            self._own, changed = observation.tools, True
-        self._role = observation.role
-        tools = self._tools() if changed else None
-        return msgspec.structs.replace(observation, messages=(*before, *observation.messages), tools=tools)
+            self._own[role] = observation.tools
+        tools = self._tools(role)
+        changed = observation.tools is not None or tools != self._told.get(role, ())
+        self._told[role] = tools
+        messages = (*before, *observation.messages)
+        return msgspec.structs.replace(observation, messages=messages, tools=tools if changed else None)
 
-    def _tools(self) -> tuple[Tool, ...]:
-        shown = [*self._own, *(tool for tools in self._listed.values() for tool in tools)]
+    def _added_for(self, role: str) -> dict[str, tuple[Tool, ...]]:
+        """The tools of servers that an agent has, by set of servers."""
+        first = next(iter(self._env.capabilities.roles), "")
+        return {name: tools for name, tools in self._listed.items() if (for_whom(name)[0] or first) == role}
+
+    def _tools(self, role: str) -> tuple[Tool, ...]:
+        shown = [*self._own.get(role, ()), *(tool for tools in self._added_for(role).values() for tool in tools)]
         names = [tool.name for tool in shown]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -210,6 +226,12 @@ class WithTools:
 
 
 _NOT_KEPT = "tools of servers are added to it, and servers keep no state: it is restored by replay"
+
+
+def for_whom(name: str) -> tuple[str, str]:
+    """The agent that tools are for ("": the first) and the set of servers, of `[ROLE=]mcp/FILE.yaml`."""
+    role, given, servers = name.partition("=")
+    return (role, servers) if given and role.isidentifier() else ("", name)
 
 
 def widened(own: Capabilities) -> Capabilities:

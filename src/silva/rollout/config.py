@@ -185,7 +185,8 @@ class RolloutConfig(Section):
     of the expert's turns at which another action is taken (see `silva.rollout.policies`). `stages` names stages that
     packages plug into every turn, in their order, each with its options (see `silva.rollout.stages`). `roles`: who
     plays the other agents of an environment with several; one that is not named is played by the environment's expert.
-    `tools` adds the tools of MCP servers to every environment's own: `mcp/FILE.yaml` (see `silva.rollout.added_tools`).
+    `tools` adds the tools of MCP servers to every environment's own: `mcp/FILE.yaml`, or of
+    several agents to one's: `ROLE=mcp/FILE.yaml` (see `silva.rollout.added_tools`).
     """
 
     run: str = Field(default_factory=_by_the_clock)
@@ -250,8 +251,12 @@ class RolloutConfig(Section):
     @classmethod
     def _of_servers(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for each in value:
-            if each != "mcp" and not each.startswith("mcp/"):
-                raise ValueError(f"tools {each!r}: a set of MCP servers, mcp/FILE.yaml (docs/guides/mcp.md)")
+            role, given, servers = each.partition("=")
+            named = servers if given and role.isidentifier() else each
+            if named != "mcp" and not named.startswith("mcp/"):
+                raise ValueError(
+                    f"tools {each!r}: a set of MCP servers, mcp/FILE.yaml or ROLE=mcp/FILE.yaml (docs/guides/mcp.md)"
+                )
         return tuple(dict.fromkeys(value))
 
     @model_validator(mode="after")

@@ -12,7 +12,7 @@ from silva.envs import EnvironmentEntry, HostPool, Registry
 from silva.errors import UsageError
 from silva.models.connect import open_model
 from silva.models.model import Model
-from silva.rollout.added_tools import AddedPool
+from silva.rollout.added_tools import AddedPool, for_whom
 from silva.rollout.agent import Agent, AgentFor, ToolAgent
 from silva.rollout.config import RolloutConfig
 from silva.rollout.policies import BuiltInPolicy
@@ -95,12 +95,16 @@ def host_pool(name: str, entry: EnvironmentEntry, config: RolloutConfig) -> Host
         "pass_variables": hosts.pass_variables,
     }
     mode = "inline" if hosts.inline else "process"
-    options = {each: dict(config.options.get(each, {})) for each in (name, *config.tools)}
+    options = dict(config.options.get(name, {}))
     if not config.tools:
-        return HostPool(entry, mode=mode, options=options[name], **settings)
+        return HostPool(entry, mode=mode, options=options, **settings)
     registry = Registry.load()
-    added = {each: HostPool(registry.entry(each), options=options[each], **settings) for each in config.tools}
-    return AddedPool(entry, added, mode=mode, options=options[name], **settings)
+    sets = {each: for_whom(each)[1] for each in config.tools}
+    added = {
+        each: HostPool(registry.entry(servers), options=dict(config.options.get(servers, {})), **settings)
+        for each, servers in sets.items()
+    }
+    return AddedPool(entry, added, mode=mode, options=options, **settings)
 
 
 def capacity(pool: HostPool, config: RolloutConfig) -> int:
