@@ -3,20 +3,18 @@
     {"event": "began", "step": "unique", "at": …}
     {"event": "ended", "step": "unique", "result": "…", "seconds": …, "count": …, "at": …}
 
-A step that has ended stays ended. A last line that a kill cut short is no line, and is cut off before the next one.
+A step that has ended stays ended.
 """
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from silva.errors import StoreError
-from silva.lake.durable import make_folder, refusals, sync_folder
+from silva.lake.durable_lines import DurableLines
 from silva.tree import Record
 
 FILE = "ledger.jsonl"
@@ -52,17 +50,12 @@ class Ledger:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE
-        self.events: list[Event] = []
-        self._whole = 0
-        with refusals(f"job {folder}"):
-            data = self._path.read_bytes() if self._path.exists() else b""
-        for number, line in enumerate(data.split(b"\n")[:-1], 1):
-            try:
-                self.events.append(msgspec.json.decode(line, type=Event))
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise StoreError(f"{self._path} line {number}: is no event ({error}); begin the job anew") from error
-            self._whole += len(line) + 1
+        self._lines = DurableLines(folder / FILE, Event, f"job {folder}", "begin the job anew")
+
+    @property
+    def events(self) -> list[Event]:
+        """All of them, in their order."""
+        return self._lines.records
 
     def ended(self) -> dict[str, Event]:
         """How each step that is over ended, by its id."""
@@ -71,18 +64,5 @@ class Ledger:
     def add(self, event: Event) -> Event:
         """Write an event; return once it is durable. Raises StoreError."""
         event = msgspec.structs.replace(event, at=event.at or time.time())
-        line = msgspec.json.encode(event) + b"\n"
-        with refusals(f"job {self._path.parent}"):
-            make_folder(self._path.parent)
-            new = not self._path.exists()
-            with self._path.open("xb" if new else "r+b") as file:
-                file.truncate(self._whole)
-                file.seek(self._whole)
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
-            if new:
-                sync_folder(self._path.parent)
-        self._whole += len(line)
-        self.events.append(event)
+        self._lines.append(event)
         return event

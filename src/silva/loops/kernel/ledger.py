@@ -3,20 +3,17 @@
     {"stage": "round-1.train", "event": "begun", "inputs": "…", "at": …}
     {"stage": "round-1.train", "event": "ended", "inputs": "…", "at": …, "seconds": …, "outputs": {…}}
 
-A stage that has ended stays ended. A last line that was cut short by a kill is no line: it is cut off before the next
-is written.
+A stage that has ended stays ended.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
-from silva.errors import StoreError
-from silva.lake.durable import make_folder, refusals, sync_folder
+from silva.lake.durable_lines import DurableLines
 from silva.tree import Json, Record
 
 FILE = "ledger.jsonl"
@@ -51,20 +48,12 @@ class StageLedger:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / FILE
-        self.entries: list[Entry] = []
-        self._whole = 0
-        with refusals(f"loop {folder}"):
-            data = self._path.read_bytes() if self._path.exists() else b""
-        lines = data.split(b"\n")
-        for number, line in enumerate(lines[:-1], start=1):
-            try:
-                self.entries.append(msgspec.json.decode(line, type=Entry))
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise StoreError(
-                    f"{self._path} line {number}: is no entry ({error}); restore it from a copy"
-                ) from error
-            self._whole += len(line) + 1
+        self._lines = DurableLines(folder / FILE, Entry, f"loop {folder}", "restore it from a copy")
+
+    @property
+    def entries(self) -> list[Entry]:
+        """All of them, in their order."""
+        return self._lines.records
 
     def over(self) -> dict[str, Entry]:
         """How each stage that is over ended, by name."""
@@ -76,17 +65,4 @@ class StageLedger:
         Raises:
             StoreError: the disk refused.
         """
-        line = msgspec.json.encode(entry) + b"\n"
-        with refusals(f"loop {self._path.parent}"):
-            make_folder(self._path.parent)
-            new = not self._path.exists()
-            with self._path.open("r+b" if not new else "xb") as file:
-                file.truncate(self._whole)
-                file.seek(self._whole)
-                file.write(line)
-                file.flush()
-                os.fsync(file.fileno())
-            if new:
-                sync_folder(self._path.parent)
-        self._whole += len(line)
-        self.entries.append(entry)
+        self._lines.append(entry)
