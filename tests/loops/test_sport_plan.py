@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -68,6 +69,8 @@ def test_a_round_of_preferences_searches_pairs_and_checks_before_it_trains_and_a
         4: closing,
         5: ["synthesise", "rollout", *closing],
     }
+    for kind in {stage.kind for stage in SPORT.plan(config(synthesis={}, tasks={"test": 0.2}))}:
+        assert callable(import_module(SPORT.stages[kind]).run)
     unchecked = SPORT.plan(config(check={"pairs": 0}))
     assert not any(stage.kind in ("check", "synthesise") for stage in unchecked)
 

@@ -51,13 +51,17 @@ def ready(loop: Loop[SportConfig], stage: Stage) -> None:
                 raise UsageError(f"round {number}: {error}") from error
 
 
-OWN = ("synthesise", "search", "rollout", "pairs", "check", "select", "train", "prove", "report")
+OWN = ("synthesise", "search", "pairs", "check", "select", "train", "prove", "report")
 
 SPORT = Kind(
     name="sport",
     config=SportConfig,
     plan=stages,
-    stages={**HOMES, **{kind: f"silva.loops.sport.stages.{kind}" for kind in OWN}},
+    stages={
+        **HOMES,
+        **{kind: f"silva.loops.sport.stages.{kind}" for kind in OWN},
+        "rollout": "silva.loops.sport.stages.search",
+    },
     line=line,
     standing=told.standing,
     usable=ready,
