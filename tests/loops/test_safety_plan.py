@@ -10,6 +10,7 @@ import yaml
 from pydantic import ValidationError
 
 from silva.loops.kernel.kinds import kind
+from silva.loops.line.plan import decisive_values
 from silva.loops.line.verdict import Verdict, gain
 from silva.loops.safety.held import safety, useful
 from silva.tree import Outcome, Status, Trajectory
@@ -42,6 +43,16 @@ def test_the_examples_are_plans_and_what_they_attack_with_decides_all_stages() -
         False,
         False,
     ]
+
+
+def test_whose_word_pairs_are_taken_at_decides_a_round_and_the_verifiers_is_as_before() -> None:
+    mine, said = kind("safety"), configured()
+    rounds = [each.model_dump(mode="json") for each in said.rounds]
+    people = configured(rounds=[{**each, "judged_by": "people"} for each in rounds])
+    before = decisive_values(said)["rounds"][0]
+    assert "judged_by" not in before and decisive_values(people)["rounds"][0]["judged_by"] == "people"
+    changed = [one.inputs != two.inputs for one, two in zip(mine.plan(said), mine.plan(people), strict=True)]
+    assert not any(changed[:5]) and all(changed[5:])
 
 
 @pytest.mark.parametrize(

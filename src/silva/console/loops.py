@@ -34,6 +34,12 @@ MOST_TASKS = 500
 """Tasks born that a page is given; the report has more."""
 MOST_PAIRS = 200
 """Pairs of steps that a page is given."""
+MOST_VERSIONS = 100
+"""Versions of code that a page is given, the latest."""
+MOST_ROWS = 200
+"""Rows of a table that a page is given."""
+MOST_SERIES = 24
+"""Series of a curve."""
 STEP_CHARS = 600
 """Characters of a step of a pair."""
 
@@ -109,8 +115,13 @@ class Loops:
         made["counts"] = {"tasks": len(found.tasks), "pairs": len(found.pairs), "versions": len(found.versions)}
         made["tasks"] = made["tasks"][:MOST_TASKS]
         made["pairs"] = self._pairs(found)
+        made["versions"] = made["versions"][-MOST_VERSIONS:]
         for each in made["versions"]:
             each["diff"] = unified(each["diff"])
+        for each in made["tables"]:
+            each["of"], each["rows"] = len(each["rows"]), each["rows"][:MOST_ROWS]
+        for each in made["curves"]:
+            each["series"] = dict(list(each["series"].items())[:MOST_SERIES])
         return made
 
     def _line(self, id: str, folder: Path) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import { TONES, drawnSeries, series } from "./chart.js";
 import { diff, visible } from "./rendered.js";
 
 const PAUSE = 2000; // milliseconds between two looks at what runs
-const MOST_ROWS = 200; // of one table at first
+const MOST_ROWS = 200; // of the figures of one curve
 const heads = (names, first = []) => h("thead", {}, h("tr", {}, names.map((name, i) => h("th", { scope: "col", class: typeof first[i] === "number" && "num" }, visible(String(name))))));
 const scrolls = (label, ...inside) => h("div", { class: "scrolls", tabindex: "0", role: "region", "aria-label": label }, inside);
 const GOOD = new Set(["done", "ended", "kept", "accepted", "promoted", "approved"]), BAD = new Set(["failed", "refused", "discarded", "rejected", "rolled back", "diverged", "stopped"]);
@@ -43,7 +43,7 @@ function drawn(curve) {
     h("details", {}, h("summary", {}, "Figures"), scrolls(`Figures of ${curve.title}`, h("table", { class: "still" }, heads(["at", ...every], [curve.x[0], ...every.map(() => 0)]), h("tbody", {}, curve.x.slice(0, MOST_ROWS).map((at, i) => h("tr", {}, cell(at), every.map((name) => cell(curve.series[name][i])))))))));
 }
 
-const table = (sheet) => h("section", { class: "card" }, h("h2", {}, visible(sheet.title)), scrolls(sheet.title, h("table", { class: "still", "aria-label": sheet.title }, heads(sheet.columns, sheet.rows[0]), h("tbody", {}, sheet.rows.slice(0, MOST_ROWS).map((row) => h("tr", {}, row.map(cell)))))), more(sheet.rows.length, MOST_ROWS));
+const table = (sheet) => h("section", { class: "card" }, h("h2", {}, visible(sheet.title)), scrolls(sheet.title, h("table", { class: "still", "aria-label": sheet.title }, heads(sheet.columns, sheet.rows[0]), h("tbody", {}, sheet.rows.map((row) => h("tr", {}, row.map(cell)))))), more(sheet.of, sheet.rows.length));
 
 function tasks(shown) {
   const by = new Map();
@@ -57,7 +57,7 @@ const pairs = (shown, id) => h("section", { class: "card" }, h("h2", {}, `Pairs 
   scrolls("Pairs", h("table", { class: "still", "aria-label": "Pairs" }, heads(["Chosen", "Rejected", "Verifier", "Gap", "More"]),
     h("tbody", {}, shown.pairs.map((each) => h("tr", {}, [each.chosen, each.rejected].map((said) => h("td", { class: "short" }, h("pre", {}, visible(short(said))))), h("td", {}, visible(each.verifier)), cell(each.gap), h("td", { class: "soft" }, told(each.more))))))), more(shown.counts.pairs, shown.pairs.length));
 
-const versions = (shown, open) => h("section", { class: "card versions" }, h("h2", {}, `Versions of code (${count(shown.counts.versions)})`),
+const versions = (shown, open) => h("section", { class: "card versions" }, h("h2", {}, `Versions of code (${count(shown.counts.versions)})`), more(shown.counts.versions, shown.versions.length),
   shown.versions.map((each) => h("details", { open: open.has(each.digest), ontoggle: (event) => open[event.target.open ? "add" : "delete"](each.digest) }, h("summary", {}, h("code", {}, visible(short(each.digest))), each.parent ? [" from ", h("code", {}, visible(short(each.parent)))] : "", " ", each.verdict ? state(each.verdict) : "", each.j === null ? "" : ` J ${decimal(each.j, 4)}`),
     h("p", { class: "soft" }, told(each.more)), each.diff.length ? diff(each.diff, false) : h("p", { class: "soft" }, "No diff: it is the first."))));
 
