@@ -178,6 +178,9 @@ def configured(**changes: Any) -> Any:
 
 def test_a_plan_knows_what_decides_it_and_more_epochs_change_none_before() -> None:
     mine = kind("curateevo")
+    for example in sorted(EXAMPLES.glob("*.yaml")):
+        said = yaml.safe_load(example.read_text(encoding="utf-8"))
+        assert mine.plan(mine.config.model_validate(said))[-1].kind == "report"
     one, two = mine.plan(configured(epochs=1)), mine.plan(configured(epochs=2))
     assert [stage.name for stage in one][:9] == [
         "base",
