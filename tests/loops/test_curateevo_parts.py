@@ -11,13 +11,15 @@ import yaml
 from pydantic import ValidationError
 
 from silva.curate.curation.corpus import read_corpus
-from silva.curate.curation.curated import SftRow
+from silva.curate.curation.curated import Curated, SftRow
 from silva.curate.curation.profile import Profile, Spread
 from silva.curate.curation.source import Curation, named, operator_calls
 from silva.curate.curation.versions import FailedPoint
 from silva.errors import UsageError
+from silva.loops.curateevo import judging
 from silva.loops.curateevo.accept import compare
 from silva.loops.curateevo.rendering import rendered
+from silva.loops.curateevo.training import Diverged
 from silva.loops.kernel.kinds import kind
 from silva.loops.roles import make
 from silva.loops.roles.embedded.mutating import ORDER, REDUCING, steps
@@ -208,3 +210,33 @@ def test_a_plan_knows_what_decides_it_and_more_epochs_change_none_before() -> No
     ):
         with pytest.raises(ValidationError, match=said):
             configured(**changes)
+
+
+def test_a_training_that_diverges_is_a_reason_and_is_not_begun_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    messages = [{"role": "user", "content": "Find it."}, {"role": "assistant", "content": "No."}]
+    (tmp_path / "raw.jsonl").write_text(json.dumps({"messages": messages}) + "\n")
+    loop = kind("curateevo").open(configured(folder=str(tmp_path / "loop")))
+    begun: list[int] = []
+
+    class Diverging:
+        """A training that comes to nothing."""
+
+        left_out = 0
+
+        def __init__(self, loop: Any, stage: Any, corpus: Any, data: Any, seed: int) -> None:
+            begun.append(seed)
+
+        def version(self, memories: Any) -> str:
+            raise Diverged("training diverged after step 3: the loss is no number")
+
+    monkeypatch.setattr(judging, "Training", Diverging)
+    judge = judging.Judge(loop, loop.plan[5])
+    judge._corpus = read_corpus([str(tmp_path / "raw.jsonl")])
+    name = judge.corpus.walks[0]["id"]
+    data = Curated(sft=(SftRow(walk=name, turns=(1,), loss=(1,)),))
+    for curation in (named("raw"), named("successes")):  # another source that gives the same data
+        found = judge.judge_data(curation, data, [0, 1])
+        assert "diverged after step 3" in found.why and found.p == 0.0
+    assert begun == [0, 1]
