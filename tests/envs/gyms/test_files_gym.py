@@ -39,6 +39,8 @@ CHECK = {"answer": {"all": [["28"]]}}
         ("red and blue", {"all": [["red"], ["green"]]}, False),
         ("the art of the startle", {"all": [["tart"]]}, False),
         (" ".join(map(str, range(100))), {"all": [["42"]]}, False),
+        ("42, 43 or 44", {"all": [["42"]], "numbers": 2}, False),
+        ("42 of the 60", {"all": [["42"]], "numbers": 2}, True),
         ("", {"all": [["x"]]}, False),
         ("anything", {"all": []}, False),
     ],

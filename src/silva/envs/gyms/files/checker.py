@@ -3,8 +3,9 @@
     check = {"answer": {"all": [["42", "forty-two"]], "none": ["43"]}, "files": [{"path": "out.csv", "rows": [...]}]}
 
 AnsAcc as GTA means it, with its holes closed: every item of `all` must occur (one of its alternatives, as whole tokens
-in a row: "1" is not in "12"), none of `none` may. Numbers are tokens by value ("1,200.50" is 1200.5), `tolerance` says
-how far off they may be. A task without an answer to be checked is not counted among those that have one.
+in a row: "1" is not in "12"), none of `none` may. Numbers are tokens by value ("1,200.50" is 1200.5); `tolerance` says
+how far off they may be, `numbers` how many different ones an answer may name: to name them all is no answer. A task
+without an answer to be checked is not counted among those that have one.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ def answered(answer: str, check: Mapping[str, Any]) -> bool:
     said = tokens(answer)
     tolerance = float(check.get("tolerance", 0.0))
     if len(said) > int(check.get("most", MOST_TOKENS)):
+        return False
+    if "numbers" in check and len({each for each in said if isinstance(each, float)}) > int(check["numbers"]):
         return False
     if any(occurs(tokens(str(wrong)), said, tolerance) for wrong in check.get("none") or ()):
         return False

@@ -77,7 +77,10 @@ def whole(task: Task, goal: Goal) -> Task:
             raise UsageError(f"step {number} of the solution is no call")
         if each.get("tool") not in INSTRUMENTS and each.get("tool") != "answer":
             raise UsageError(f"step {number} of the solution: there is no tool {str(each.get('tool'))[:40]!r}")
-    if "answer" in check and answered(goal.words, {**check["answer"], "none": [], "most": 10_000}):
+    # Where a file has to be left, an answer alone is worth nothing.
+    if not check.get("files") and answered(
+        goal.words, {**check["answer"], "none": [], "most": 10_000, "numbers": 10_000}
+    ):
         raise UsageError("the question gives its answer away")
     kept = {"words": goal.words, **data}
     made = {**{name: value for name, value in task.data.items() if name != "goal"}, "goal": kept}
@@ -198,7 +201,7 @@ def _of_scene(path: str, things: Sequence[Json]) -> Iterator[Goal]:
 def _asked(words: str, value: float, ask: Call, pattern: str, found: str = "$r1[0][0]") -> Goal:
     plain = str(int(value)) if float(value) == int(value) else str(round(float(value), 2))
     solution = [{"tool": ask[0], "arguments": ask[1]}, {"tool": "answer", "arguments": {"text": found}}]
-    check: Json = {"answer": {"all": [[plain]], "tolerance": 0 if isinstance(value, int) else 0.006, "most": 12}}
+    check: Json = {"answer": {"all": [[plain]], "tolerance": 0 if isinstance(value, int) else 0.006, "numbers": 2}}
     return Goal(words=words, data={"check": check, "solution": solution}, pattern=pattern)
 
 

@@ -56,7 +56,7 @@ def simple(random: Random, q: Quantity) -> Draft:
     if isinstance(q.value, str):
         check: Json = {"all": [[q.value]], "none": list(q.wrong)}
     else:
-        check = {"all": [[_plain(q.value)]], "tolerance": q.sure}
+        check = {"all": [[_plain(q.value)]], "tolerance": q.sure, "numbers": 2}
     return Draft(
         words=frame.format(q.words), files=q.files, calls=one[0], answer=f"${one[1]}", check={"answer": check},
         pattern=q.pattern,
@@ -237,7 +237,7 @@ def letter(random: Random, one: Quantity, other: Quantity, theme: Theme, tag: st
         files={**one.files, **other.files},
         calls=calls,
         answer="done",
-        check={"answer": {"all": [["done"]]}, "files": [condition]},
+        check={"files": [condition]},  # a word that the question says would only make AnsAcc look better
         pattern=f"letter+{one.pattern}+{other.pattern}",
     )
 
@@ -348,7 +348,7 @@ def _numeric(
     files: dict[str, Json] = {}
     for q in quantities:
         files |= q.files
-    check: Json = {"answer": {"all": [[_plain(value)]], "tolerance": sure}}
+    check: Json = {"answer": {"all": [[_plain(value)]], "tolerance": sure, "numbers": 2}}
     return Draft(words=words, files=files, calls=calls, answer=answer, check=check, pattern=pattern)
 
 
