@@ -56,10 +56,12 @@ GROW: dict[str, Any] = {
     "contexts": 10,
     "tasks": 10,
     "tried": 2.0,
-    "explore": {"rounds": 2, "steps": 5},
-    "explorer": {"name": "policy", "options": {"temperature": 1.3, "share": 0.3}},
+    "explore": {"rounds": 2, "steps": 6},
+    "explorer": {"name": "policy", "options": {"temperature": 1.3, "share": 0.6}},
+    "abstracter": {"name": "hindsight", "options": {"least": 1}},
     "written": 1,
     "attempts": 2,
+    "admission": {"validation": {"least": 1}},
 }
 SIGNALS: dict[str, Any] = {"forgetting": {"window": 12}, "boundary": {}, "rare": {"least": 200, "share": 5}}
 
@@ -80,7 +82,7 @@ ARMS: dict[str, dict[str, Any]] = {
     "no validation": {
         "by": "signals",
         "signals": SIGNALS,
-        "admission": {"validation": {"execute": False}},
+        "admission": {"validation": {"least": 1, "execute": False}},
     },
 }
 

@@ -19,7 +19,7 @@ from silva.curate.turn import read_walk
 from silva.errors import UsageError
 from silva.lake import Lake
 from silva.redact import redact
-from silva.tree import Supervision, Trajectory, deciding, digest
+from silva.tree import Supervision, Trajectory, Tree, deciding, digest
 
 BY = "signals"
 """What stands before the reader's name in `Supervision.by`."""
@@ -52,8 +52,12 @@ def attempts_of(lake: Lake, runs: Sequence[str]) -> list[Attempt]:
             if SIGNAL not in each.attributes:
                 said[each.node_id].append(each)
         for _, group in sorted(_by_version(mine).items(), key=lambda each: min(t.started for t in each[1])):
-            for each in sorted(group, key=lambda t: (t.task_id, t.index, t.attempt, t.id)):
-                nodes = lake.walk(each)
+            tree: Tree | None = None
+            for each in sorted(group, key=lambda t: (t.task_id, t.tree_id, t.index, t.attempt, t.id)):
+                if tree is None or tree.id != each.tree_id:  # read once for all attempts at the task
+                    tree = lake.tree(each.tree_id)
+                assert each.leaf_id is not None
+                nodes = tuple(tree.walk(each.leaf_id))
                 judged = deciding(word for node in nodes for word in said[node.id])
                 found.append(Attempt(trajectory=each, walk=read_walk(nodes, each.outcome), step=step, judged=judged))
             step += 1

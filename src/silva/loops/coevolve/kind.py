@@ -10,6 +10,7 @@ from silva.loops.coevolve.growing import offers
 from silva.loops.coevolve.plan import stages
 from silva.loops.coevolve.shown import shown
 from silva.loops.kernel.kind import Kind, Standing
+from silva.loops.kernel.kinds import read_loop
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Stage
 from silva.loops.line import told
@@ -51,9 +52,11 @@ def usable(loop: Loop[CoEvolveConfig], stage: Stage) -> None:
     """See that the environment can say what was brought about in it, before anything is played.
 
     Raises:
-        UsageError: it cannot; or as every line's.
+        UsageError: it cannot; `against` is no loop; or as every line's.
     """
     of_line.usable(loop, stage)
+    if loop.config.against is not None:
+        read_loop(loop.config.against)
     if stage.round or not loop.config.grows_after:
         return
     found, grow = asyncio.run(offers(loop)), loop.config.grow

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from silva.errors import UsageError
 from silva.lake import Lake
 from silva.loops.coevolve.config import CoEvolveConfig
 from silva.loops.coevolve.cross import crossed
@@ -65,18 +66,25 @@ def own(loop: Loop[CoEvolveConfig]) -> Shown:
         _likeness(new),
         _turns(loop, new),
     ]
+    faults: tuple[str, ...] = ()
+    compared: list[Sheet] = []
+    try:
+        compared = crossed(loop)
+    except UsageError as error:  # what is compared with may be moved or be turned on; the rest is there all the same
+        faults = (str(error),)
     tables = [
         _signals(of["signals"]),
         _updates(growths),
         _refusals(loop, growths),
         _costs(loop, of["rollout"], growths),
         _roles(loop, growths),
-        *crossed(loop),
+        *compared,
     ]
     return Shown(
         curves=tuple(each for each in curves if each is not None and len(each.x)),
         tables=tuple(each for each in tables if each is not None and each.rows),
         tasks=tuple(_shown(task, how) for task, how in _all(loop, growths)),
+        faults=faults,
     )
 
 

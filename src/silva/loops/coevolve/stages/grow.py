@@ -40,7 +40,7 @@ def run(loop: Loop[CoEvolveConfig], stage: Stage) -> Json:
     contexts = _contexts(loop, stage, grow.contexts * share)
     if not contexts:
         return NOTHING
-    tell = teller(loop, stage, "steps of five: explored, abstracted, written, validated, measured")
+    tell = teller(loop, stage, "parts (explored, abstracted, written, validated, measured)")
     explored = asyncio.run(growing.walked(loop, _base(loop, stage), contexts))
     tell(1, 5)
     candidates = asyncio.run(growing.abstracted(loop, explored))
