@@ -9,6 +9,7 @@ loop sport`) whose rounds are the arms, all from SFT, on the same tasks, measure
     outcome    whole tries, the best of a task against its worst, three iterations of as many steps in the environment
     picks      SFT on what SPORT's verifier picked, without what it rejected
     random     the same search with a verifier that draws lots: it must hurt, or at least not help
+    own walk   lots pick and completions prefer: pairs stand where the policy itself comes to, also where it is lost
     n 2, n 8   the first iteration with fewer and more candidates (n 1 has no pairs: it is SFT)
 
 What the verifier prefers is checked before it is learnt from: by the expert, who goes on from both sides of some pairs.
@@ -73,12 +74,19 @@ ROUND: dict[str, Any] = {
     "epochs": 2,
     "batch": 8,
 }
+OWN_WALK: dict[str, Any] = {
+    "candidates": 4,
+    "verifier": "random",
+    "also": {"completions": {"k": 2}},
+    "prefer_by": "completions",
+}
 PICKS: dict[str, Any] = {"algorithm": {"name": "sft"}}
 ARMS: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("SPORT", ITERATIONS, {}),
     ("outcome", ITERATIONS, {"compare": "tries", "steps_of": "SPORT"}),
     ("picks", 1, {"pairs_of": "SPORT", **PICKS}),
     ("random", ITERATIONS, {"search": {**SEARCH, "verifier": "random", "options": {}}}),
+    ("own walk", ITERATIONS, {"search": OWN_WALK}),
     ("n 2", 1, {"search": {**SEARCH, "candidates": 2}}),
     ("n 8", 1, {"search": {**SEARCH, "candidates": 8}}),
 )

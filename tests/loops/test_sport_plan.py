@@ -16,9 +16,11 @@ from silva.loops.kernel.ledger import Entry
 from silva.loops.kernel.loop import Loop
 from silva.loops.line.verdict import gain, versus
 from silva.loops.sport import lineup
-from silva.loops.sport.config import SportConfig
+from silva.loops.sport.config import SearchConfig, SportConfig
 from silva.loops.sport.kind import SPORT
 from silva.loops.sport.lineup import drawing_seed, learnt_from, player, sft_of, start
+from silva.loops.sport.searched import searching
+from silva.rollout.config import RolloutConfig
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "sport"
 STEPS: dict[str, Any] = {"steps": 8, "optimiser": {"warmup": 1}}
@@ -128,12 +130,20 @@ def test_training_begins_at_sft_on_all_pairs_so_far_or_at_the_last_version_on_it
         ({"rounds": [{"steps_of": "", **STEPS}]}, "steps_of: it is for compare: tries"),
         ({"rounds": [STEPS, {"compare": "tries", "search": {}, **STEPS}]}, "whole tries are played"),
         ({"search": {"candidates": 1}}, "greater than or equal to 2"),
+        ({"search": {"verifier": "random", "prefer_by": "completions"}}, "it is not asked"),
         ({"from": "base"}, "'sft' or 'last'"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(changes: dict[str, Any], line: str) -> None:
     with pytest.raises(ValidationError, match=line):
         config(**changes)
+
+
+def test_another_verifier_than_the_one_that_picks_may_say_what_is_preferred() -> None:
+    search = SearchConfig(verifier="random", also={"completions": {"k": 2}}, prefer_by="completions")
+    asked = searching(search)["stages"]["candidates"]
+    assert asked == {"n": 4, "verifier": "random", "options": {"completions": {"k": 2}}, "also": ["completions"]}
+    RolloutConfig.model_validate({"env": "babyai", **searching(search)})
 
 
 @pytest.mark.parametrize(

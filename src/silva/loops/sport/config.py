@@ -18,12 +18,24 @@ class SearchConfig(Section):
     """How a round looks for better steps, as `silva rollout --candidates` does: so many `candidates` at every turn,
     each carried out in its own restored state, and a `verifier` with its `options` that says how good each is; the
     best goes on. `by` says who plays: the `last` version of the arm that was not proven worse than SFT, or the
-    `head`."""
+    `head`.
+
+    `also` names verifiers that score and pick nothing, each with its options; `prefer_by` one of them by whose scores
+    pairs are made. So `random` may pick and `completions` prefer: the walk is then one that the policy itself would
+    take, and pairs stand where it comes to, also where it is lost."""
 
     candidates: int = Field(default=4, ge=2, le=64)
     verifier: str = "completions"
     options: dict[str, object] = Field(default_factory=dict)
     by: Literal["last", "head"] = "last"
+    also: dict[str, dict[str, object]] = Field(default_factory=dict)
+    prefer_by: str = ""
+
+    @model_validator(mode="after")
+    def _prefers_by_one_that_is_asked(self) -> SearchConfig:
+        if self.prefer_by not in ("", self.verifier, *self.also):
+            raise ValueError(f"prefer_by {self.prefer_by}: it is not asked; name it under also")
+        return self
 
 
 class PairsConfig(Section):

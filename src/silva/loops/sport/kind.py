@@ -46,7 +46,8 @@ def ready(loop: Loop[SportConfig], stage: Stage) -> None:
         if stage.round in (0, number) and loop.config.rounds[number - 1].searches:
             search = loop.config.search_of(number)
             try:
-                make(search.verifier, search.options)
+                for name, options in {search.verifier: search.options, **search.also}.items():
+                    make(name, options)
             except UsageError as error:
                 raise UsageError(f"round {number}: {error}") from error
 

@@ -16,8 +16,9 @@ STAGE = "candidates"
 
 def searching(search: SearchConfig) -> dict[str, Any]:
     """The stages of a rollout that searches so."""
-    options = {search.verifier: search.options} if search.options else {}
-    return {"stages": {STAGE: {"n": search.candidates, "verifier": search.verifier, "options": options}}}
+    options = {name: each for name, each in {**search.also, search.verifier: search.options}.items() if each}
+    asked = {"n": search.candidates, "verifier": search.verifier, "options": options}
+    return {"stages": {STAGE: asked | ({"also": list(search.also)} if search.also else {})}}
 
 
 def cost(lake: str, run: str) -> Json:

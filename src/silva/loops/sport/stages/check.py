@@ -60,7 +60,7 @@ def run(loop: Loop[SportConfig], stage: Stage) -> Json:
     accuracy = None if share is None else share.value
     if accuracy is not None and accuracy < wanted.least:
         raise Nothing(
-            f"verifier {loop.config.search_of(stage.round).verifier}: right in {right} of {right + wrong} pairs, less "
+            f"verifier {found[0].by}: right in {right} of {right + wrong} pairs, less "
             f"than check.least {wanted.least:g}: what it prefers is not worth learning"
         )
     return {

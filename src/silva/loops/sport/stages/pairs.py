@@ -31,12 +31,12 @@ def run(loop: Loop[SportConfig], stage: Stage) -> Json:
         StoreError: the lake is damaged, or the disk refused.
     """
     run = str(loop.given(f"round-{stage.round}.search")["run"])
-    settings = loop.config.pairs
+    settings, by = loop.config.pairs, loop.config.search_of(stage.round).prefer_by
     found = Paired()
     with Lake.open(loop.lake, mode="read") as lake:
         for tree_id, trajectories in _by_tree(counted(lake.trajectories(run_id=run))).items():
-            every = settings.against == "all"
-            found += candidate_pairs(lake.tree(tree_id), trajectories, margin=settings.margin, every=every)
+            tree, every = lake.tree(tree_id), settings.against == "all"
+            found += candidate_pairs(tree, trajectories, by=by, margin=settings.margin, every=every)
         if not found.pairs:
             raise Nothing(_why(found, run))
         statistics = pair_statistics(found.pairs, lake.tree)
