@@ -34,7 +34,7 @@ def acts(*names: str):
 
 async def test_what_was_brought_about_is_a_task_that_the_same_actions_solve():
     async with shelf() as (env, tasks):
-        assert env.offers == {"synthesis", "hindsight", "actions"}
+        assert env.offers == {"synthesis", "hindsight", "actions", "complete"}
         goals = await env.goals(tasks[1])
         assert [goal.words for goal in goals][:2] == ["stand at cell 0", "stand at cell 1"]
         walked = acts("right", "left", "right", "right", "drop", "take", "right")

@@ -59,9 +59,10 @@ class EnvironmentHandle:
 
     @property
     def offers(self) -> frozenset[str]:
-        """Which ports for making tasks it has: `synthesis`, `hindsight`, `actions` (`silva.envs.protocol`)."""
+        """Which ports for making tasks it has: `synthesis`, `hindsight`, `actions` and whether these are `complete`
+        (`silva.envs.protocol`)."""
         hello = self._host.hello
-        names = ("synthesis", "hindsight", "actions")
+        names = ("synthesis", "hindsight", "actions", "complete")
         return frozenset(name for name in names if hello is not None and getattr(hello, name))
 
     @property

@@ -94,6 +94,7 @@ class Instances:
             synthesis=issubclass(self._kind, Synthesis),
             hindsight=issubclass(self._kind, Hindsight),
             actions=issubclass(self._kind, ListsActions),
+            complete=issubclass(self._kind, ListsActions) and getattr(self._kind, "lists_all", True),
         )
 
     async def handle(self, request: Request) -> Reply:

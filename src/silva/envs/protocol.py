@@ -224,7 +224,8 @@ class Synthesis(Hindsight, Protocol):
 
 @runtime_checkable
 class ListsActions(Protocol):
-    """An environment that knows which actions are valid now."""
+    """An environment that knows which actions are valid now. One that knows only some of them, since arguments are
+    free, says `lists_all = False`: an action that is not listed may then be as good."""
 
     async def actions(self) -> Sequence[Message]:
         """Assistant messages that `step` would take in the present state, in a fixed order; not those that give up."""

@@ -32,7 +32,7 @@ _STALE = 0.005  # seconds that frames may gather
 
 class Hello(msgspec.Struct, array_like=True):
     """What a host says once its environment class is imported. `synthesis`: whether it can say what could be brought
-    about in a place, `hindsight`: what was, `actions`: which actions are valid."""
+    about in a place, `hindsight`: what was, `actions`: which actions are valid, `complete`: all of these."""
 
     capabilities: Capabilities
     expert: bool
@@ -40,6 +40,7 @@ class Hello(msgspec.Struct, array_like=True):
     synthesis: bool = False
     hindsight: bool = False
     actions: bool = False
+    complete: bool = False
 
 
 class Captured(msgspec.Struct, array_like=True):

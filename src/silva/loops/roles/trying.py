@@ -5,7 +5,8 @@
                              ▼
                       as it is         (either way: attributes["acted"])
 
-An environment that lists no valid actions lets every action of the policy stand; where nothing but drawing was asked
+Where an environment lists only some of its valid actions, every call of the policy stands, and only what is no call at
+all is replaced. One that lists none lets every action of the policy stand; where nothing but drawing was asked
 for (`share` 1), that is a failure, since no exploration would take place.
 """
 
@@ -47,22 +48,28 @@ class Trying(Stage):
         self._by, self._share, self._valid = by, share, valid
         self._model, self._prompt = model, prompt
         self._listed: bool | None = None
+        self._complete = False
 
     async def on_action(self, live: Live, turn: Turn) -> Turn | Refusal:
         """The policy's action, or a valid one in its place."""
         chance = Random(f"{live.id}/{live.path.turns}")
         drawn = chance.random() < self._share
         listed = await self._actions(live) if drawn or self._valid else ()
-        if listed and (drawn or (self._valid and not _among(turn.message, listed))):
+        if listed and (drawn or (self._valid and not self._stands(turn.message, listed))):
             turn = msgspec.structs.replace(turn, message=chance.choice(listed), tokens=None, finish_reason="stop")
         deed = Acted.of("explorer", self._by, turn.usage, model=self._model, prompt=self._prompt)
         before = turn.attributes.get(ATTRIBUTE, [])
         attributes = {**turn.attributes, ATTRIBUTE: [*before, *acted(deed)[ATTRIBUTE]]}
         return msgspec.structs.replace(turn, attributes=attributes)
 
+    def _stands(self, action: Message, listed: tuple[Message, ...]) -> bool:
+        said = _calls(action)
+        return bool(said) and (not self._complete or any(said == _calls(each) for each in listed))
+
     async def _actions(self, live: Live) -> tuple[Message, ...]:
         if self._listed is None:
-            self._listed = "actions" in getattr(live.env, "offers", frozenset[str]())
+            offers = getattr(live.env, "offers", frozenset[str]())
+            self._listed, self._complete = "actions" in offers, "complete" in offers
         if self._listed:
             return tuple(await live.env.actions())
         if self._share < 1:
@@ -75,11 +82,6 @@ class Trying(Stage):
                 message=f"explorer {self._by}: {name} lists no valid actions (port ListsActions): explore with policy",
             )
         )
-
-
-def _among(action: Message, listed: tuple[Message, ...]) -> bool:
-    said = _calls(action)
-    return bool(said) and any(said == _calls(each) for each in listed)
 
 
 def _calls(action: Message) -> list[tuple[str, Any]]:

@@ -39,6 +39,9 @@ class Bfcl:
         tools=True, snapshot="deepcopy", simulated_user="scripted", max_turns=100
     )
 
+    lists_all: ClassVar[bool] = False
+    """Arguments are free: the calls that are listed are those that its state suggests."""
+
     def __init__(self) -> None:
         corpus.data_folder()
         self._entry: corpus.Entry | None = None

@@ -16,7 +16,7 @@ from silva.envs.handle import EnvironmentHandle
 from silva.envs.protocol import Achieved
 from silva.lake import Lake
 from silva.loops.roles.abstracter import actions_of
-from silva.loops.roles.asking import Asker, Asks, plus, shared
+from silva.loops.roles.asking import Asker, Asks, RoleError, plus, shared
 from silva.loops.roles.candidate import Candidate
 from silva.loops.roles.embedded.hindsight import source_of
 from silva.loops.roles.exploring import Walk
@@ -70,21 +70,31 @@ class EndpointAbstracter(Implementation):
 
     async def abstract(self, env: EnvironmentHandle, lake: Lake, walks: Sequence[Walk]) -> list[Candidate]:
         found: list[Candidate] = []
+        answered, fault = 0, None
         async with Asker("abstracter", self.name, self.options) as asker:
             try:
                 for walk in walks:
-                    found += await self._of(env, lake, walk, asker)
+                    try:
+                        made = await self._of(env, lake, walk, asker)
+                    except RoleError as error:  # one walk is lost, and was paid for; the others are asked about
+                        fault = error
+                        continue
+                    answered += made is not None
+                    found += made or ()
             finally:
                 self.spent = plus(self.spent, asker.spent)
+        if fault is not None and not answered:
+            raise fault
         return found
 
-    async def _of(self, env: EnvironmentHandle, lake: Lake, walk: Walk, asker: Asker) -> list[Candidate]:
+    async def _of(self, env: EnvironmentHandle, lake: Lake, walk: Walk, asker: Asker) -> list[Candidate] | None:
+        """What a model makes of a walk; None where there is nothing to ask about."""
         said: EndpointAbstracterOptions = self.options
         actions, nodes = actions_of(lake, walk)
         since = 0 if said.whole else walk.before
         reached = [each for each in await env.achieved(walk.task, actions) if each.turn > since] if actions else []
         if not reached:
-            return []
+            return None
         answer = await asker.ask(TEMPLATE, self._fields(walk, actions, reached), list[Chosen], count=said.each)
         good = [each for each in answer.value if 0 <= each.goal < len(reached)][: said.each]
         return [
