@@ -5,9 +5,9 @@
                              ▼
                       as it is         (either way: attributes["acted"])
 
-Where an environment lists only some of its valid actions, every call of the policy stands, and only what is no call at
-all is replaced. One that lists none lets every action of the policy stand; where nothing but drawing was asked
-for (`share` 1), that is a failure, since no exploration would take place.
+Where an environment lists only some of its valid actions, whatever the policy says stands, and only silence is
+replaced. One that lists none lets every action of the policy stand; where nothing but drawing was asked for (`share`
+1), that is a failure, since no exploration would take place.
 """
 
 from __future__ import annotations
@@ -63,8 +63,10 @@ class Trying(Stage):
         return msgspec.structs.replace(turn, attributes=attributes)
 
     def _stands(self, action: Message, listed: tuple[Message, ...]) -> bool:
+        if not self._complete:
+            return bool(action.tool_calls or action.text.strip())
         said = _calls(action)
-        return bool(said) and (not self._complete or any(said == _calls(each) for each in listed))
+        return bool(said) and any(said == _calls(each) for each in listed)
 
     async def _actions(self, live: Live) -> tuple[Message, ...]:
         if self._listed is None:

@@ -49,6 +49,7 @@ class Files:
 
     capabilities: ClassVar[Capabilities] = Capabilities(tools=True, images=True, snapshot="deepcopy", max_turns=30)
     own_random: ClassVar[bool] = True
+    lists_all: ClassVar[bool] = False
     name: ClassVar[str] = "files"
     place: ClassVar[Path | None] = None
     attribute: ClassVar[str] = ""
