@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from filelock import FileLock
 
 from silva.cli.config import load
 from silva.cli.loop import app
@@ -14,7 +15,9 @@ from silva.loops.flywheel.config import FlywheelConfig
 from silva.loops.flywheel.kind import FLYWHEEL
 from silva.loops.kernel.ledger import Entry
 from silva.loops.kernel.loop import Loop
+from silva.loops.kernel.seen import state
 from silva.loops.kernel.shown import FILE, MOST_POINTS, Born, Curve, Shown, read_shown, write_shown
+from silva.loops.kernel.turn import LOCK
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flywheel" / "tiny.yaml"
 DIFF = "--- a\n+++ b\n@@ -1 +1 @@\n-keep(raw)\n+keep(raw)[:9]\x1b[2J"
@@ -85,6 +88,9 @@ def test_show_draws_what_runs_and_what_the_report_says_and_lets_nothing_drive_th
         "x": ["tiny-0"],
         "series": {"success": [0.25], "success low": [0.1], "success high": [0.5]},
     }
+    if Path("/proc/locks").exists():
+        with FileLock(begun.folder / LOCK):
+            assert state(begun) == "running"
     assert begun.plan[0].name == body["stages"][0]["name"] and body["stages"][0]["state"] == "ended"
 
 
