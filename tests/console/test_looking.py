@@ -15,8 +15,11 @@ from console_lakes import Grower, run_record, task_record
 from consoles import Console
 
 from silva.cli.main import run as silva
+from silva.console.admission import Admission
 from silva.console.lanes import MOST_TURNS
+from silva.console.loops import Loops
 from silva.console.orders import Label, Orders
+from silva.console.rating import Ratings
 from silva.console.reading import Reading
 from silva.console.timeline import timeline
 from silva.console.trail import Trail
@@ -85,7 +88,8 @@ def test_masks_are_those_of_the_samples_command_and_a_click_takes_one_back(
     assert shown["turns"][0]["ids"] == [[3, -0.1, True, None], [4, -1.5, True, None], [5, -4.0, True, None]]
     reading = Reading(str(lake))
     reading.watch.start()
-    orders = Orders(reading, Trail(home / "trail.jsonl"), home / "datasets")
+    ratings, admission = Ratings(reading, Loops(reading)), Admission(reading.lake)
+    orders = Orders(reading, Trail(home / "trail.jsonl"), home / "datasets", ratings, admission)
     orders.label(User(name="ann", role="guide", hash=""), Label(run="r", node=second.id, verdict="keep"))
     reading.close()
     shown, written = both()
