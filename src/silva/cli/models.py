@@ -140,7 +140,10 @@ def tiny(
 @app.command()
 def test(
     spec: Annotated[
-        str, typer.Argument(help="local, local:FOLDER, scripted:FILE, http://HOST:PORT/v1#NAME or openai:NAME.")
+        str,
+        typer.Argument(
+            help="local, local:FOLDER, vllm:FOLDER, scripted:FILE, http://HOST:PORT/v1#NAME or openai:NAME."
+        ),
     ],
     deadline: Annotated[float, typer.Option(min=0.1, help="Seconds for each try.")] = 60.0,
     api_key_env: Annotated[str, typer.Option(help="Environment variable with the api key.")] = "",

@@ -29,7 +29,8 @@ def rollout(
     env: Annotated[list[str] | None, typer.Option(help="Environment; repeat for several (silva envs list).")] = None,
     run: Annotated[str | None, typer.Option(help="Name of the run in the lake; by the clock if none.")] = None,
     model: Annotated[
-        str | None, typer.Option(help="local, local:FOLDER, scripted:FILE, http(s)://HOST/v1#NAME, openai:NAME.")
+        str | None,
+        typer.Option(help="local, local:FOLDER, vllm:FOLDER, scripted:FILE, http(s)://HOST/v1#NAME, openai:NAME."),
     ] = None,
     policy: Annotated[str | None, typer.Option(help="model, expert or null.")] = None,
     agent: Annotated[
