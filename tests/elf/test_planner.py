@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from silva.elf.checking import checked, faults
+from silva.elf.intent.framing import framed
 from silva.elf.intent.known import Known
 from silva.elf.intent.offline import OfflinePlanner
 from silva.elf.plan import Budget, Plan, Step, read_plan
@@ -119,3 +120,26 @@ def test_a_plan_of_a_stranger_is_read_strictly() -> None:
         read_plan(b'{"steps": [], "exec": "import os"}', "here")
     with pytest.raises(UsageError, match="format 9"):
         read_plan(b'{"steps": [], "format": 9}', "here")
+
+
+@pytest.mark.parametrize(
+    ("said", "rows"),
+    [
+        ("keep rows of a.jsonl longer than 20 words", ["words > 20"]),
+        ("deduplicate a.jsonl and drop rows longer than 120 words", ["(words > 120) is not true"]),
+        ("remove rows of a.jsonl with fewer than 5 words", ["(words < 5) is not true"]),
+        ("filter out rows with empty replies from a.jsonl", ["(reply = '') is not true"]),
+        (
+            "drop rows longer than 120 words or labelled spam from a.jsonl",
+            ["(words > 120 or cast(label as varchar) = 'spam') is not true"],
+        ),
+        ("keep rows longer than 100 words or shorter than 5 words of a.jsonl", ["(words > 100 or words < 5)"]),
+        ("remove duplicates from rows of a.jsonl longer than 20 words", ["words > 20"]),
+        (
+            "drop rows labelled spam, keep those with at least 3 words",
+            ["(cast(label as varchar) = 'spam') is not true", "words >= 3"],
+        ),
+    ],
+)
+def test_what_is_to_be_dropped_is_not_what_is_kept(said: str, rows: list[str]) -> None:
+    assert framed(said, Known(), 0.0).rows == rows

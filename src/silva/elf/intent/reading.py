@@ -31,11 +31,14 @@ class Words:
     def __init__(self, text: str) -> None:
         self.said = text
         self.left = text
+        self.at = (0, 0)
+        """Where `take` found what it last took."""
 
     def take(self, pattern: str, *, flags: int = re.IGNORECASE) -> re.Match[str] | None:
         """The first match in what is left; it is blanked."""
         found = re.search(pattern, self.left, flags)
         if found is not None:
+            self.at = found.span()
             self.blank(*found.span())
         return found
 
