@@ -99,7 +99,8 @@ def _contexts(loop: Loop[CoEvolveConfig], stage: Stage, count: int) -> list[Cont
 def _base(loop: Loop[CoEvolveConfig], stage: Stage) -> RolloutConfig:
     """The round's policy and hosts, as a run of branches."""
     played = loop.given(f"round-{stage.round}.rollout")
-    of = Lake.open(loop.lake, mode="read").run(str(played["run"]))
+    with Lake.open(loop.lake, mode="read") as lake:
+        of = lake.run(str(played["run"]))
     values: dict[str, Any] = {
         **settings_of(of),
         "run": f"{loop.run_name(stage)}",
