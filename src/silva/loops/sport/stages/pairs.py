@@ -34,7 +34,8 @@ def run(loop: Loop[SportConfig], stage: Stage) -> Json:
     settings, by = loop.config.pairs, loop.config.search_of(stage.round).prefer_by
     found = Paired()
     with Lake.open(loop.lake, mode="read") as lake:
-        for tree_id, trajectories in _by_tree(counted(lake.trajectories(run_id=run))).items():
+        # In the trees' order and not in that in which their episodes ended, which a killed search has another of.
+        for tree_id, trajectories in sorted(_by_tree(counted(lake.trajectories(run_id=run))).items()):
             tree, every = lake.tree(tree_id), settings.against == "all"
             found += candidate_pairs(tree, trajectories, by=by, margin=settings.margin, every=every)
         if not found.pairs:
