@@ -156,6 +156,7 @@ def test_another_verifier_than_the_one_that_picks_may_say_what_is_preferred() ->
 def test_a_verifier_that_cannot_be_made_is_refused_before_the_first_stage(
     tmp_path: Path, search: dict[str, Any], line: str
 ) -> None:
+    pytest.importorskip("torch", reason="a loop that trains looks for it first")
     loop = SPORT.open(config(tmp_path, search=search))
     with pytest.raises(UsageError, match=line):
         SPORT.usable(loop, loop.plan[0])
