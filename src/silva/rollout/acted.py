@@ -79,13 +79,16 @@ def in_all(deeds: Iterable[Acted]) -> list[tuple[Acted, int]]:
     for deed in deeds:
         key = (deed.role, deed.by, deed.model, deed.prompt)
         before, count = sums.get(key, (None, 0))
-        sums[key] = (deed if before is None else _sum(before, deed), count + 1)
+        sums[key] = (deed if before is None else plus(before, deed), count + 1)
     return [sums[key] for key in sorted(sums)]
 
 
-def _sum(one: Acted, other: Acted) -> Acted:
+def plus(one: Acted, other: Acted) -> Acted:
+    """The first deed, with what the other cost besides; who was asked, and how, as the first of them says it."""
     return msgspec.structs.replace(
         one,
+        model=one.model or other.model,
+        prompt=one.prompt or other.prompt,
         prompt_tokens=one.prompt_tokens + other.prompt_tokens,
         completion_tokens=one.completion_tokens + other.completion_tokens,
         seconds=one.seconds + other.seconds,

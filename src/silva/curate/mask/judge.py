@@ -10,14 +10,14 @@ A reply that is none, or leaves turns out, leaves them unjudged: they are counte
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple
 
 from silva.curate.mask.config import JudgeConfig
 from silva.curate.turn import Turn, Walk
 from silva.models import Model, Request
 from silva.models.errors import ModelError
+from silva.models.json_objects import json_objects
 from silva.models.model import Sampling
 from silva.tree import system, user
 
@@ -132,7 +132,7 @@ def read_verdicts(text: str, window: Sequence[Turn]) -> dict[int, Judgement] | s
     """The verdicts in a reply, by the number of the turn; or what is wrong with it. An entry that is no verdict, or
     names a turn that was not shown, is passed over; of two for one turn neither counts unless they agree."""
     turns = {turn.number: turn for turn in window}
-    value = next((found for found in _objects(text) if isinstance(found.get("turns"), list)), None)
+    value = next((found for found in json_objects(text) if isinstance(found.get("turns"), list)), None)
     if value is None:
         return "the judge's reply is not the JSON asked for"
     found: dict[int, Judgement] = {}
@@ -149,21 +149,6 @@ def read_verdicts(text: str, window: Sequence[Turn]) -> dict[int, Judgement] | s
         known: Any = kind if kind in ("decision", "execution") else ""
         found[number] = Judgement(turns[number], entry["keep"], known, str(entry.get("reason", ""))[:300])
     return {number: each for number, each in found.items() if number not in against}
-
-
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """JSON objects in a text, whatever stands around them."""
-    decoder = json.JSONDecoder()
-    at = text.find("{")
-    while at >= 0:
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except ValueError:
-            end = at + 1
-        else:
-            if isinstance(value, dict):
-                yield value
-        at = text.find("{", end)
 
 
 def _action(turn: Turn) -> str:

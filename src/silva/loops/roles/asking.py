@@ -23,7 +23,7 @@ from silva.errors import Exit, SilvaError, UsageError
 from silva.models import Model, Request, open_model
 from silva.models.errors import ModelError
 from silva.models.model import Sampling
-from silva.rollout.acted import Acted, Role, prompt_digest
+from silva.rollout.acted import Acted, Role, plus, prompt_digest
 from silva.rollout.section import Section
 from silva.tree import Message, Record, assistant, system, user
 
@@ -154,19 +154,6 @@ class Asker:
                 }
                 self._model = await open_model(self.settings.model, endpoint=prices)
             return self._model
-
-
-def plus(one: Acted, other: Acted) -> Acted:
-    """The first deed, with what the other cost besides."""
-    return msgspec.structs.replace(
-        one,
-        model=one.model or other.model,
-        prompt=one.prompt or other.prompt,
-        prompt_tokens=one.prompt_tokens + other.prompt_tokens,
-        completion_tokens=one.completion_tokens + other.completion_tokens,
-        seconds=one.seconds + other.seconds,
-        usd=one.usd + other.usd,
-    )
 
 
 def shared(deed: Acted, count: int) -> list[Acted]:

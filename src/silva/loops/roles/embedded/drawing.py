@@ -10,10 +10,10 @@ from random import Random
 
 from silva.envs.handle import EnvironmentHandle
 from silva.envs.protocol import Goal
-from silva.loops.roles.asking import plus, shared
+from silva.loops.roles.asking import shared
 from silva.loops.roles.candidate import Candidate
 from silva.loops.roles.registry import Implementation
-from silva.rollout.acted import Acted
+from silva.rollout.acted import Acted, plus
 from silva.rollout.section import Section
 from silva.tree import Task
 

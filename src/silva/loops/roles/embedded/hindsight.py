@@ -10,11 +10,11 @@ from pydantic import Field
 from silva.envs.handle import EnvironmentHandle
 from silva.lake import Lake
 from silva.loops.roles.abstracter import actions_of
-from silva.loops.roles.asking import plus, shared
+from silva.loops.roles.asking import shared
 from silva.loops.roles.candidate import Candidate, Source
 from silva.loops.roles.exploring import Walk
 from silva.loops.roles.registry import Implementation
-from silva.rollout.acted import Acted
+from silva.rollout.acted import Acted, plus
 from silva.rollout.section import Section
 
 

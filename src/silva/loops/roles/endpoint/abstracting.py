@@ -16,11 +16,12 @@ from silva.envs.handle import EnvironmentHandle
 from silva.envs.protocol import Achieved
 from silva.lake import Lake
 from silva.loops.roles.abstracter import actions_of
-from silva.loops.roles.asking import Asker, Asks, RoleError, plus, shared
+from silva.loops.roles.asking import Asker, Asks, RoleError, shared
 from silva.loops.roles.candidate import Candidate
 from silva.loops.roles.embedded.hindsight import source_of
 from silva.loops.roles.exploring import Walk
 from silva.loops.roles.registry import Implementation
+from silva.rollout.acted import plus
 from silva.rollout.branching.explore import content
 from silva.tree import Message
 

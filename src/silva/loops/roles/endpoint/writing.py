@@ -9,10 +9,11 @@ import msgspec
 from pydantic import Field
 
 from silva.envs.handle import EnvironmentHandle
-from silva.loops.roles.asking import Asker, Asks, plus, shared
+from silva.loops.roles.asking import Asker, Asks, shared
 from silva.loops.roles.candidate import Candidate
 from silva.loops.roles.embedded.drawing import in_turn
 from silva.loops.roles.registry import Implementation
+from silva.rollout.acted import plus
 from silva.tree import Task
 
 TEMPLATE = """\

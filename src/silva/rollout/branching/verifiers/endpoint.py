@@ -9,12 +9,11 @@ for once more, and is a tie then. The words of the question are ours.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from random import Random
-from typing import Any
 
 from silva.errors import UsageError
+from silva.models.json_objects import json_objects
 from silva.models.kept import borrowed
 from silva.models.model import Model, Request, Sampling
 from silva.rollout.acted import Acted, prompt_digest
@@ -103,7 +102,7 @@ class Endpoint:
             )
             said = await model.complete(request)
             meter.add(said.usage + Usage(model_seconds=said.seconds))
-            for found in _objects(said.message.text):
+            for found in json_objects(said.message.text):
                 best = found.get("best")
                 number = int(best) if isinstance(best, int | str) and str(best).strip().isdigit() else 0
                 if 1 <= number <= len(order):
@@ -148,17 +147,3 @@ def said(message: Message) -> str:
     """A message's words and calls."""
     calls = [f"{call.name} {call.arguments}" for call in message.tool_calls]
     return "\n".join(filter(None, (message.text, *calls))) or "(nothing)"
-
-
-def _objects(text: str) -> Iterator[dict[str, Any]]:
-    """JSON objects in a text, whatever stands around them."""
-    decoder, at = json.JSONDecoder(), text.find("{")
-    while at >= 0:
-        try:
-            value, end = decoder.raw_decode(text, at)
-        except ValueError:
-            end = at + 1
-        else:
-            if isinstance(value, dict):
-                yield value
-        at = text.find("{", end)
