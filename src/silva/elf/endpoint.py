@@ -21,6 +21,7 @@ from silva.elf.toolbox import Toolbox
 from silva.errors import UnreachableError, UsageError
 from silva.models import Request, open_model
 from silva.models.errors import ModelError
+from silva.models.json_objects import json_objects
 from silva.models.model import Sampling
 from silva.tree import Json, assistant, system, user
 
@@ -124,13 +125,4 @@ class EndpointPlanner:
 
 def json_object(text: str) -> Json | None:
     """The first JSON object in a text, whatever stands around it."""
-    decoder = json.JSONDecoder()
-    at = text.find("{")
-    while at >= 0:
-        try:
-            value, _ = decoder.raw_decode(text, at)
-        except (ValueError, RecursionError):
-            at = text.find("{", at + 1)
-            continue
-        return value if isinstance(value, dict) else None
-    return None
+    return next(json_objects(text), None)

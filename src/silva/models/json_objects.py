@@ -13,7 +13,7 @@ def json_objects(text: str) -> Iterator[dict[str, Any]]:
     while at >= 0:
         try:
             value, end = decoder.raw_decode(text, at)
-        except ValueError:
+        except (ValueError, RecursionError):
             end = at + 1
         else:
             if isinstance(value, dict):
