@@ -9,8 +9,9 @@ from urllib.request import urlopen
 import pytest
 
 from silva.models import Request, connect
-from silva.models.connect import serve_spec
-from silva.models.local.shared import sharing, start_anew
+from silva.models.child import Child
+from silva.models.connect import Options, serve_spec
+from silva.models.local.shared import sharing, start_anew, started
 from silva.models.tiny.folder import write_tiny
 from silva.models.tiny.shape import Shape
 from silva.rollout.conversations import expert_conversations
@@ -33,12 +34,16 @@ def test_a_server_is_shared_until_the_end_or_until_it_is_started_anew(tmp_path: 
         assert served.stop is None  # whoever asked for it does not stop it
         return served.endpoint.url
 
+    def process() -> Child:
+        return started(1, Options().rows, tmp_path / "tiny")[0]
+
     with sharing():
-        one, again = asyncio.run(answered()), asyncio.run(answered())
-        assert one == again
+        one, first = asyncio.run(answered()), process()
+        assert asyncio.run(answered()) == one and process() is first
         start_anew()
-        last = asyncio.run(answered())
-        assert last != one
+        last, second = asyncio.run(answered()), process()
+        assert second is not first  # its port may be the first one's, which is free again
+        assert second.running and not first.running
     for url in (one, last):
         with pytest.raises(OSError):
             urlopen(url, timeout=30)
