@@ -124,6 +124,15 @@ async def test_each_is_tried_in_a_state_of_its_own_and_the_best_goes_on(home: Pa
     assert ("copies took the actions so far again" in told) == (kind == "Replaying")
 
 
+async def test_steps_of_a_verifier_that_only_scores_are_counted_too(home: Path) -> None:
+    """Arms are compared at equal steps in the environment; lots pick in some, and completions only score there."""
+    picked = await play(home / "picked")
+    scored = await play(home / "scored", candidates={"verifier": "random", "also": ["completions"]})
+    for result in (picked, scored):
+        said = result.trajectories[0].attributes["candidates"]
+        assert said["facts"]["steps"] >= said["searches"] - said["equal"]
+
+
 async def test_a_search_that_was_cut_off_is_taken_up_and_nothing_is_drawn_twice(home: Path) -> None:
     whole = await play(home / "whole")
     assert (await play(home, cut=2)).remaining == 1

@@ -165,6 +165,7 @@ class Candidates(Stage):
         """How a search went; tied where the verifier's scores do not part."""
         scores = [each for each in rulings[0].scores if each is not None] if rulings else []
         gap = max(scores) - min(scores) if scores else 0.0
+        steps = sum(int(each.facts.get("steps", 0)) for each in rulings)  # of those that only score, too
         return Searched(
             by=self._verifiers[0].name,
             n=len(drawn),
@@ -176,7 +177,7 @@ class Candidates(Stage):
             way="" if ground is None else ground.way,
             replayed=0 if ground is None else ground.replayed,
             why=rulings[0].why if rulings else "",
-            facts={} if not rulings else rulings[0].facts,
+            facts={**rulings[0].facts, **({"steps": steps} if steps else {})} if rulings else {},
         )
 
     def _verdict(self, candidate: Candidate, distinct: list[Candidate], rulings: Sequence[Ruling]) -> Verdict:
