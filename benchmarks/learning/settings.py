@@ -151,7 +151,7 @@ SETTINGS = {
         env="babyai",
         play={"agent": "react", "pool": 24, "sampling": {"max_tokens": 24}, "budget": {"turns": 8}},
         learnt=60,
-        held_out=150,
+        held_out=300,
         tags=("GoToObjS4-v0", "GoToLocalS5N2-v0"),
     ),
     "depot-steps": Errands(
