@@ -26,6 +26,20 @@ def opened(serve: Callable[..., Any], backend: Backend, kind: str, **route: Any)
     return serve(models={"m": {"backends": [{"url": backend.url, "kind": kind, "model": "x"}], **route}})
 
 
+def test_a_developers_message_stays_one_and_gets_no_name(serve: Callable[..., Any], backend: Backend) -> None:
+    serving = opened(serve, backend, "chat")
+    token = serving.open_run()
+    backend.says({"choices": [{"message": {"role": "assistant", "content": "b"}, "index": 0}]})
+    rest = [{"role": "user", "content": "a"}]
+    for role in ("system", "developer"):
+        messages = [{"role": role, "content": "D"}, *rest]
+        assert serving.chat(token, {"model": "m", "messages": messages}).ok
+        assert backend.asked[-1]["messages"] == messages
+    body = {"model": "m", "input": [{"role": "developer", "content": "D"}, *rest]}
+    assert serving.post("/v1/responses", token, body).ok
+    assert backend.asked[-1]["messages"] == [{"role": "system", "content": "D"}, *rest]
+
+
 def test_a_chat_turn_keeps_all_that_was_said(serve: Callable[..., Any], backend: Backend) -> None:
     serving = opened(serve, backend, "chat")
     token = serving.open_run()

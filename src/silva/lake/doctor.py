@@ -32,7 +32,10 @@ from silva.lake.tiers import Tiers
 from silva.lake.versions import versions
 from silva.tree import Record
 
-_ENDED = "its writer's end interrupted: nobody was told that it is kept, so nothing is lost"
+_ENDED = (
+    "its writer's end interrupted: nobody was told that it is kept, so nothing is lost (if the disk kept what it said "
+    "it had)"
+)
 
 
 class Finding(Record, frozen=True, kw_only=True):

@@ -28,6 +28,9 @@ from silva.tree import ImagePart, Json, Message, OtherPart, Part, TextPart, Thin
 CHAT = "chat"
 """This API's name where a request says in whose words it is."""
 
+DEVELOPER = "developer"
+"""The name of a system message that a client sent as `developer` without a name of its own."""
+
 MOST_KEPT = 64 << 20
 """Bytes of JSON that are kept: a thousand conversations of 64 kB each. The longest unused are let go first."""
 LONGEST_KEPT = 1 << 20
@@ -158,6 +161,7 @@ class _Writer:
         self._images = images
         self._ours = dialect in ("", CHAT)
         self._apart = dialect == CHAT
+        self._said = bool(dialect)
         self._thinks = thinks or self._apart
 
     def message(self, message: Message) -> Json:
@@ -172,7 +176,10 @@ class _Writer:
                 body["content"] = None
         if message.tool_call_id is not None:
             body["tool_call_id"] = message.tool_call_id
-        if message.name is not None:
+        if self._said and message.role == "system" and message.name == DEVELOPER:
+            if self._apart:  # this API has the role; in another's words it may be one that a server lets fall
+                body["role"] = DEVELOPER
+        elif message.name is not None:
             body["name"] = message.name
         if self._thinks and (thinking := self._thinking(message.parts)):
             by_other_name = bool(extra) and "reasoning" in extra and extra["reasoning"] is None

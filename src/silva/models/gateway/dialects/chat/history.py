@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from silva.models.body import DEVELOPER
 from silva.models.carried import Open, joined, nested
 from silva.models.gateway.dialects.dialect import Malformed
 from silva.models.gateway.dialects.images import Images, of_url
@@ -21,9 +22,6 @@ ROLES: dict[str, Role] = {
     "tool": "tool",
     "function": "tool",
 }
-
-DEVELOPER = "developer"
-"""The name of a system message that was sent as `developer` and had no name."""
 
 
 class _Address(Open):

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Any
 
 from silva.models.anthropic.marks import parsed_object
+from silva.models.body import DEVELOPER
 from silva.models.carried import merged
-from silva.models.gateway.dialects.chat.history import DEVELOPER
 from silva.models.gateway.dialects.responses.marks import AFTER, ITEM, PART, mark_of
 from silva.models.wire import bytes_of, data_url
 from silva.tree import ImagePart, Json, Message, OtherPart, Part, TextPart, ThinkingPart, ToolCall

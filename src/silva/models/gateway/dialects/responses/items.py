@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from silva.models.body import DEVELOPER
 from silva.models.carried import Open, Reader, joined
-from silva.models.gateway.dialects.chat.history import DEVELOPER, ROLES
+from silva.models.gateway.dialects.chat.history import ROLES
 from silva.models.gateway.dialects.dialect import Malformed
 from silva.models.gateway.dialects.images import Images, of_url
 from silva.models.gateway.dialects.reading import Name, decoded, join, named, plain, reader
