@@ -11,12 +11,13 @@ from silva.loops.kernel.kind import Kind, Standing
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.pieces import once
 from silva.loops.kernel.progress import teller
-from silva.loops.kernel.stage import Nothing, Plan, Stage, decisive
+from silva.loops.kernel.stage import Nothing, Plan, Stage, Waiting, decisive
 from silva.tree import Json, digest
 
 
 class TallyConfig(LoopConfig):
-    """Words to tally, in rounds; a word `die` kills the worker the first time, `none` ends its round."""
+    """Words to tally, in rounds; a word `die` kills the worker the first time, `none` ends its round, `ask`
+    waits until somebody has made the file `answered`."""
 
     loop: Literal["tally"] = "tally"
     line: str = "tally"
@@ -55,6 +56,8 @@ def _length(loop: Loop[TallyConfig], word: str) -> Json:
         log.write(f"{word}\n")
     if word == "none":
         raise Nothing("there is nothing to count")
+    if word == "ask" and not (loop.folder / "answered").exists():
+        raise Waiting("somebody must answer: make the file answered")
     mark = loop.folder / "died"
     if word == "die" and not mark.exists():
         mark.touch()

@@ -13,11 +13,12 @@ import yaml
 from small_flywheel import COMMAND
 from tally import TALLY, TallyConfig
 
-from silva.errors import StoreError, UsageError
+from silva.errors import Exit, StoreError, UsageError
 from silva.loops.kernel.kinds import kind, read_loop
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.pieces import once
 from silva.loops.kernel.progress import progress, teller
+from silva.loops.kernel.seen import state
 from silva.loops.kernel.stage import Stage
 
 HERE = Path(__file__).parent
@@ -48,19 +49,24 @@ def test_a_registered_kind_is_a_command_that_goes_on_after_a_kill_and_makes_no_p
     tmp_path: Path, installed: dict[str, str]
 ) -> None:
     folder, file = tmp_path / "loop", tmp_path / "loop.yaml"
-    values = {"folder": str(folder), "rounds": [["one", "die", "three"], ["none", "four"]]}
+    values = {"folder": str(folder), "rounds": [["one", "die", "ask", "three"], ["none", "four"]]}
     file.write_text(yaml.safe_dump(values), encoding="utf-8")
     dry = silva_loop(installed, "tally", str(file), "--dry-run")
     assert "# round-2.sum: to do" in dry.stdout and not folder.exists()
     killed = silva_loop(installed, "tally", str(file))
     assert "round-1.count failed" in killed.stderr, killed.stderr
+    waits = silva_loop(installed, "tally", str(file), "--one-process")
+    assert waits.returncode == Exit.INCOMPLETE and "failed" not in waits.stderr
+    assert waits.stderr.splitlines()[-1] == "round-1.count waits: somebody must answer: make the file answered"
+    assert state(loop_in(folder)) == "waiting"
+    (folder / "answered").touch()
     told = silva_loop(installed, "tally", str(file), "--json")
-    assert "round-1.count ended" in told.stderr and "11 letters" in told.stderr
+    assert "round-1.count ended" in told.stderr and "14 letters" in told.stderr
     assert "round-2.sum skipped" in told.stderr and "round-2.count gave nothing" in told.stderr
     facts = json.loads(told.stdout)
     assert facts["loop"] == "tally" and facts["tallied"] == 5
-    assert (folder / "made.log").read_text().split() == ["one", "die", "die", "three", "none"]
-    assert facts["stages"][-1]["outputs"] == {"sums": [11]}
+    assert (folder / "made.log").read_text().split() == ["one", "die", "die", "ask", "ask", "three", "none"]
+    assert facts["stages"][-1]["outputs"] == {"sums": [14]}
     shown = silva_loop(installed, "show", str(folder))
     assert "ended" in shown.stdout and "tallying" in shown.stdout
 

@@ -34,6 +34,9 @@ def _turning(name: str) -> Callable[..., int]:
         dry_run: Annotated[
             bool, typer.Option("--dry-run", help="Print configuration and stages, run nothing.")
         ] = False,
+        one_process: Annotated[
+            bool, typer.Option("--one-process", help="Run all stages in this process: starts sooner, for small loops.")
+        ] = False,
         show_report: Annotated[bool, typer.Option("--open", help="Open the report in a browser at the end.")] = False,
         as_json: Annotated[
             bool, typer.Option("--json", help="Print the result as JSON; progress goes to stderr.")
@@ -42,14 +45,17 @@ def _turning(name: str) -> Callable[..., int]:
         from silva.cli.config import load
         from silva.loops.kernel.kinds import kind
         from silva.loops.kernel.loop import REPORT
+        from silva.loops.kernel.seen import waits
         from silva.loops.kernel.turn import turn
 
         mine = kind(name)
         settings = load(mine.config, config, overrides or [])
         if dry_run:
             return _dry(mine, mine.open(settings), as_json)
-        loop = turn(settings, _progress(mine))
+        loop = turn(settings, _progress(mine), here=one_process)
         _tell(mine, loop, as_json)
+        if waits(loop):
+            return Exit.INCOMPLETE
         if show_report:
             import webbrowser
 
@@ -111,6 +117,9 @@ def _progress(kind: Kind[Any]) -> Callable[[Stage, Entry], None]:
     def tell(stage: Stage, entry: Entry) -> None:
         if entry.event == "begun":
             sys.stderr.write(f"{stage.name} …\n")
+            return
+        if entry.event == "waiting":
+            sys.stderr.write(f"{stage.name} waits: {entry.note}\n")
             return
         more = entry.note or (kind.line(stage, entry.outputs) if entry.event == "ended" else "")
         sys.stderr.write(f"{stage.name} {entry.event} in {entry.seconds:.1f} s{f': {more}' if more else ''}\n")

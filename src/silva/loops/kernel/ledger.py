@@ -20,11 +20,12 @@ FILE = "ledger.jsonl"
 
 
 class Entry(Record, frozen=True, kw_only=True):
-    """One thing that happened. `skipped` is an end without outputs, because a stage gave nothing to go on with; `note`
-    says why. `at` is Unix seconds, `seconds` how long the part of the stage took that ended it."""
+    """One thing that happened. `skipped` is an end without outputs, because a stage gave nothing to go on with;
+    `waiting` is none: people must do their part first. `note` says why. `at` is Unix seconds, `seconds` how long the
+    part of the stage took that ended it."""
 
     stage: str
-    event: Literal["begun", "ended", "skipped", "failed"]
+    event: Literal["begun", "ended", "skipped", "waiting", "failed"]
     inputs: str
     at: float
     seconds: float = 0.0

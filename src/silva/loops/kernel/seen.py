@@ -23,8 +23,9 @@ MOST_OUTPUTS = 20_000
 
 
 def stages(kind: Kind[Any], loop: Loop[Any]) -> list[dict[str, Any]]:
-    """Every stage: its `name`, `kind`, `round`, `state` (`to do`, `begun`, `ended`, `skipped`, `failed`), `seconds` of
-    work, `note` where it was skipped or failed, `progress` while it runs, `outputs`, and in `words` what it gave."""
+    """Every stage: its `name`, `kind`, `round`, `state` (`to do`, `begun`, `ended`, `skipped`, `waiting`, `failed`),
+    `seconds` of work, `note` where it was skipped, waits or failed, `progress` while it runs, `outputs`, and in `words`
+    what it gave."""
     over = loop.ledger.over()
     last = {entry.stage: entry for entry in loop.ledger.entries} | over
     now = progress(loop)
@@ -58,8 +59,8 @@ def shown(kind: Kind[Any], loop: Loop[Any]) -> Shown:
 
 
 def state(loop: Loop[Any]) -> str:
-    """`done`, `running`, `failed`, `stopped` (begun and nobody at it), `not begun`; `begun` where this machine cannot
-    say who holds the lock."""
+    """`done`, `running`, `waiting` (for people), `failed`, `stopped` (begun and nobody at it), `not begun`; `begun`
+    where this machine cannot say who holds the lock."""
     over = loop.ledger.over()
     at_work = held(loop.folder / LOCK)
     if at_work:
@@ -68,9 +69,15 @@ def state(loop: Loop[Any]) -> str:
         return "done"
     if not loop.ledger.entries:
         return "not begun"
-    if loop.ledger.entries[-1].event == "failed":
-        return "failed"
+    if (last := loop.ledger.entries[-1].event) in ("waiting", "failed"):
+        return last
     return "begun" if at_work is None else "stopped"
+
+
+def waits(loop: Loop[Any]) -> str:
+    """What a loop that has stopped wants of people; "" where it waits for nobody."""
+    last = loop.ledger.entries[-1] if loop.ledger.entries else None
+    return f"{last.stage}: {last.note}" if last is not None and last.event == "waiting" else ""
 
 
 def held(lock: Path) -> bool | None:

@@ -17,6 +17,11 @@ class Nothing(Exception):
     """The stage cannot give anything, and so the rest of its round is skipped; the message says why."""
 
 
+class Waiting(Exception):
+    """The stage goes on only when people have done their part, and nothing failed; the message says what is wanted of
+    them, and where. The loop stops there and, begun again, comes back to the stage."""
+
+
 class Stage(Record, frozen=True, kw_only=True):
     """One step. `kind` says what runs it; `round` counts from 1, 0 is before and after the rounds; `seed` is drawn from
     the loop's seed and the name."""

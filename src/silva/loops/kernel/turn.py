@@ -2,6 +2,7 @@
 
 plan ─▶ first stage that is not over ─▶ `begun` ─▶ worker ─┬▶ outputs ─▶ `ended`
                    ▲                                       ├▶ nothing to go on with ─▶ `skipped`, its round too
+                   │                                       ├▶ people must act first ─▶ `waiting`, the loop stops
                    └───────────────────────────────────────┴▶ an error ─▶ `failed`, and the loop stops there
 """
 
@@ -24,7 +25,7 @@ from silva.loops.kernel.config import LoopConfig
 from silva.loops.kernel.kinds import kind, read_loop
 from silva.loops.kernel.ledger import Entry
 from silva.loops.kernel.loop import CONFIG, Loop
-from silva.loops.kernel.stage import Nothing, Stage
+from silva.loops.kernel.stage import Nothing, Stage, Waiting
 from silva.train.engines.open import SHARED_CORES
 
 LOCK = ".loop.lock"
@@ -39,7 +40,8 @@ Watch = Callable[[Stage, Entry], None]
 
 
 def turn(config: LoopConfig, watch: Watch = lambda stage, entry: None, here: bool = False) -> Loop[Any]:
-    """Begin a loop of whichever kind, or go on with the one in the configuration's folder, to its end.
+    """Begin a loop of whichever kind, or go on with the one in the configuration's folder, to its end, or to a stage
+    that waits for people (`silva.loops.kernel.seen.waits`).
 
     Args:
         config: of the loop.
@@ -61,7 +63,8 @@ def turn(config: LoopConfig, watch: Watch = lambda stage, entry: None, here: boo
             check(loop)
             loop.keep_config()
             for stage in loop.plan:
-                _one(loop, stage, watch, _here if here else _work)
+                if not _one(loop, stage, watch, _here if here else _work):
+                    break
             return loop
     except Timeout as error:
         raise UsageError(f"folder {folder}: this loop is being run already; wait for it, or end it") from error
@@ -92,9 +95,10 @@ def check(loop: Loop[Any]) -> None:
             raise UsageError(f"folder {loop.folder}: holds {held[0]} and no loop; name a new or empty folder")
 
 
-def _one(loop: Loop[Any], stage: Stage, watch: Watch, work: Callable[[Loop[Any], Stage], dict[str, Any]]) -> None:
+def _one(loop: Loop[Any], stage: Stage, watch: Watch, work: Callable[[Loop[Any], Stage], dict[str, Any]]) -> bool:
+    """Run a stage that is not over; say whether the loop goes on behind it."""
     if stage.name in loop.ledger.over():
-        return
+        return True
 
     def note(event: Any, seconds: float = 0.0, outputs: dict[str, Any] | None = None, why: str = "") -> None:
         entry = Entry(
@@ -112,14 +116,17 @@ def _one(loop: Loop[Any], stage: Stage, watch: Watch, work: Callable[[Loop[Any],
     earlier = _skipped(loop, stage)
     if earlier:
         note("skipped", why=earlier)
-        return
+        return True
     note("begun")
     started = time.monotonic()
     said = work(loop, stage)
     seconds = time.monotonic() - started
     if "nothing" in said:
         note("skipped", seconds, why=said["nothing"])
-        return
+        return True
+    if "waiting" in said:
+        note("waiting", seconds, why=said["waiting"])
+        return False
     outputs = loop.result(stage) if said["code"] == Exit.OK else None
     if outputs is None:
         why = str(said.get("error") or f"its process ended with {said['code']} and left nothing; its words are above")
@@ -127,6 +134,7 @@ def _one(loop: Loop[Any], stage: Stage, watch: Watch, work: Callable[[Loop[Any],
         code = Exit(said["code"]) if said["code"] in set(Exit) and said["code"] else Exit.FAULT
         raise StageError(f"stage {stage.name}: {why} (the same command goes on from here)", code)
     note("ended", seconds, outputs)
+    return True
 
 
 def _skipped(loop: Loop[Any], stage: Stage) -> str:
@@ -147,6 +155,8 @@ def _here(loop: Loop[Any], stage: Stage) -> dict[str, Any]:
             loop.keep_result(stage, kind(loop.config.loop).run(loop, stage))
     except Nothing as why:
         return {"code": int(Exit.OK), "nothing": str(why)}
+    except Waiting as what:
+        return {"code": int(Exit.OK), "waiting": str(what)}
     except SilvaError as error:
         return {"code": int(error.code), "error": str(error)}
     return {"code": int(Exit.OK)}

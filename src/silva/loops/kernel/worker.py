@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 
 from silva.errors import Exit, SilvaError, StoreError
 from silva.loops.kernel.kinds import read_loop
-from silva.loops.kernel.stage import Nothing
+from silva.loops.kernel.stage import Nothing, Waiting
 from silva.models.child import stop_with_parent
 
 LOCK = ".worker.lock"
@@ -40,6 +40,8 @@ def main(folder: str, name: str) -> int:
         return _say(error=str(error), code=int(error.code))
     except Nothing as why:
         return _say(nothing=str(why), code=int(Exit.OK))
+    except Waiting as what:
+        return _say(waiting=str(what), code=int(Exit.OK))
     except SilvaError as error:
         return _say(error=str(error), code=int(error.code))
     return _say(code=int(Exit.OK))

@@ -8,14 +8,15 @@ does is not the evolver's word: the loop trains with it and measures.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Protocol
 
 from silva.curate.curation.profile import Profile
 from silva.curate.curation.source import Curation
 from silva.curate.curation.versions import FailedPoint
-from silva.rollout.acted import Acted
+from silva.loops.roles.registry import Implementation
+from silva.rollout.acted import Acted, Role
 from silva.tree import Record
 
 Phase = Literal["effect", "efficiency"]
@@ -64,3 +65,18 @@ class Evolver(Protocol):
             MissingError: a package is not installed.
         """
         ...
+
+
+class Evolving(Implementation):
+    """Somebody who plays an evolver; a subclass says its name, summary, options, and revises as `Evolver` says."""
+
+    role: ClassVar[Role] = "evolver"
+
+
+def unlike(made: Iterable[Revision], parent: Curation, wanted: Wanted) -> Iterator[Revision]:
+    """Of revisions as they are made those that differ from the parent, from what was judged and from one another."""
+    seen = {parent.digest, *wanted.known}
+    for each in made:
+        if each.curation.digest not in seen:
+            seen.add(each.curation.digest)
+            yield each

@@ -128,11 +128,13 @@ class SafetyRound(RoundConfig):
 
 
 class SafetyConfig(LineConfig):
-    """One safety loop."""
+    """One safety loop. Rounds that are `judged_by: people` wait until people have rated so many pairs (`rated`; all,
+    where there are fewer)."""
 
     loop: Literal["safety"] = "safety"
     line: str = "safety"
     attacks: AttacksConfig
     find: FindConfig = FindConfig()
     judge: SafetyJudge = SafetyJudge()
+    rated: int = Field(default=10, ge=1)
     rounds: tuple[SafetyRound, ...] = Field(min_length=1)

@@ -115,7 +115,9 @@ class SportRound(RoundConfig):
 
 class SportConfig(LineConfig):
     """One SPORT loop. `from` says where a round of preferences begins: at `sft` (the version that stood before the
-    first of them), on all pairs so far; or at the `last` version that played, on the round's own pairs."""
+    first of them), on all pairs so far; or at the `last` version that played, on the round's own pairs.
+    Rounds that are `judged_by: people` wait until people have rated so many of their pairs (`rated`; all, where there
+    are fewer)."""
 
     model_config = ConfigDict(serialize_by_alias=True)
 
@@ -126,6 +128,7 @@ class SportConfig(LineConfig):
     search: SearchConfig = SearchConfig()
     pairs: PairsConfig = PairsConfig()
     check: CheckConfig = CheckConfig()
+    rated: int = Field(default=10, ge=1)
     rounds: tuple[SportRound, ...] = Field(min_length=1)
 
     @model_validator(mode="after")

@@ -7,8 +7,8 @@ from silva.loops.coevolve.tasks import present
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Stage
 from silva.loops.line.head import head_of
-from silva.loops.line.play import drawn, play, told
-from silva.loops.line.weights import playing
+from silva.loops.line.play import drawn, told
+from silva.loops.line.stages.rollout import attempts
 from silva.report.summary import counted
 from silva.tree import Json, Trajectory
 
@@ -24,13 +24,7 @@ def run(loop: Loop[CoEvolveConfig], stage: Stage) -> Json:
     known = {task.id: task for task in present(loop, stage)}
     chosen = [known[each] for each in drawn(list(known), settings.tasks, stage.seed)]
     name = loop.run_name(stage)
-    more = {
-        "model": playing(loop, version),
-        "group": settings.group,
-        "seed": stage.seed,
-        "sampling": {"temperature": settings.temperature, "logprobs": True},
-    }
-    result = play(loop, stage, name, chosen, more)
+    result = attempts(loop, stage, name, version, chosen)
     return {
         "run": name,
         "version": version,

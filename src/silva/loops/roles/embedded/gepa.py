@@ -19,9 +19,8 @@ from pydantic import Field
 from silva.curate.curation.source import Curation
 from silva.errors import MissingError, UsageError
 from silva.loops.roles.embedded.mutating import MutationOptions, Mutations
-from silva.loops.roles.evolver import Judge, Revision, Wanted
-from silva.loops.roles.registry import Implementation
-from silva.rollout.acted import Acted, Role
+from silva.loops.roles.evolver import Evolving, Judge, Revision, Wanted
+from silva.rollout.acted import Acted
 from silva.rollout.section import Section
 
 PART = "source"
@@ -33,10 +32,9 @@ class GepaOptions(MutationOptions):
     tries: int = Field(default=2, ge=1, le=20)
 
 
-class Gepa(Implementation):
+class Gepa(Evolving):
     """GEPA's search over sources."""
 
-    role: ClassVar[Role] = "evolver"
     name: ClassVar[str] = "gepa"
     summary: ClassVar[str] = "GEPA's search over a Pareto frontier, mutations proposed; no model (pip install gepa)"
     Options: ClassVar[type[Section]] = GepaOptions

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from random import Random
 from typing import Any, ClassVar
 
@@ -19,9 +20,8 @@ from pydantic import Field
 
 from silva.curate.curation.source import Curation, operator_calls
 from silva.errors import UsageError
-from silva.loops.roles.evolver import Phase, Revision, Wanted
-from silva.loops.roles.registry import Implementation
-from silva.rollout.acted import Acted, Role
+from silva.loops.roles.evolver import Evolving, Phase, Revision, Wanted, unlike
+from silva.rollout.acted import Acted
 from silva.rollout.section import Section
 from silva.tree import Record
 
@@ -83,10 +83,9 @@ class Step(Record, frozen=True, kw_only=True):
         return f"{self.indent}walks = {self.name}(walks{more})"
 
 
-class Mutations(Implementation):
+class Mutations(Evolving):
     """Mutates source."""
 
-    role: ClassVar[Role] = "evolver"
     name: ClassVar[str] = "mutations"
     summary: ClassVar[str] = "mutations of source under an allow-list of operators; no model"
     Options: ClassVar[type[Section]] = MutationOptions
@@ -101,22 +100,19 @@ class Mutations(Implementation):
         unknown = set(options.allowed) - set(ORDER)
         if unknown:
             raise UsageError(f"evolver mutations: allowed: {sorted(unknown)[0]!r} is none of {', '.join(ORDER)}")
+        return list(islice(unlike(self._revised(parent, wanted), parent, wanted), wanted.count))
+
+    def _revised(self, parent: Curation, wanted: Wanted) -> Iterator[Revision]:
+        """Revisions as they are drawn."""
         draw = Random(f"{wanted.seed} {wanted.phase} {parent.digest}")
-        acted = (Acted(role="evolver", by="blind" if options.blind else self.name),)
-        seen = {parent.digest, *wanted.known}
-        made: list[Revision] = []
-        for edits in _plans(parent, wanted, options, draw):
+        acted = (Acted(role=self.role, by="blind" if self.options.blind else self.name),)
+        for edits in _plans(parent, wanted, self.options, draw):
             source, notes = parent.source, list[str]()
             for edit in edits:
                 source, note = _apply(source, edit, draw)
                 notes += [note] if note else []
-            revised = Curation(source=source)
-            if notes and revised.digest not in seen:
-                seen.add(revised.digest)
-                made.append(Revision(curation=revised, note="; ".join(notes), acted=acted))
-            if len(made) == wanted.count:
-                break
-        return made
+            if notes:
+                yield Revision(curation=Curation(source=source), note="; ".join(notes), acted=acted)
 
 
 class Edit(Record, frozen=True, kw_only=True):

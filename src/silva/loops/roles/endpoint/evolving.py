@@ -11,10 +11,8 @@ import msgspec
 from silva.curate.curation.source import Curation, curation
 from silva.errors import UsageError
 from silva.loops.roles.asking import Asker, Asks
-from silva.loops.roles.evolver import Revision, Wanted
+from silva.loops.roles.evolver import Evolving, Revision, Wanted, unlike
 from silva.loops.roles.operators_told import told
-from silva.loops.roles.registry import Implementation
-from silva.rollout.acted import Role
 from silva.rollout.section import Section
 
 TEMPLATE = """\
@@ -59,10 +57,9 @@ class _Program(msgspec.Struct):
     note: str = ""
 
 
-class AskedEvolver(Implementation):
+class AskedEvolver(Evolving):
     """A model rewrites source."""
 
-    role: ClassVar[Role] = "evolver"
     name: ClassVar[str] = "endpoint"
     summary: ClassVar[str] = "a model rewrites the source"
     Options: ClassVar[type[Section]] = EvolvingOptions
@@ -82,14 +79,11 @@ class AskedEvolver(Implementation):
             answers = await asyncio.gather(
                 *(asker.ask(TEMPLATE, {**fields, "number": str(n)}, _Program) for n in range(1, wanted.count + 1))
             )
-        seen = {parent.digest, *wanted.known}
         made: list[Revision] = []
         for answer in answers:
             try:
                 revised = curation(f"{answer.value.source.rstrip()}\n", "revision")
             except UsageError:
                 continue  # no program: what it cost is counted by the asker, and there is one candidate less
-            if revised.digest not in seen:
-                seen.add(revised.digest)
-                made.append(Revision(curation=revised, note=answer.value.note[:200], acted=(answer.acted,)))
-        return made
+            made.append(Revision(curation=revised, note=answer.value.note[:200], acted=(answer.acted,)))
+        return list(unlike(made, parent, wanted))

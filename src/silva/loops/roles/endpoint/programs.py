@@ -24,9 +24,8 @@ from silva.lake import Lake
 from silva.lake.layout import is_lake
 from silva.lake.place import place
 from silva.loops.roles.endpoint.evolving import AIMS
-from silva.loops.roles.evolver import Revision, Wanted
-from silva.loops.roles.registry import Implementation
-from silva.rollout.acted import Acted, Role, prompt_digest
+from silva.loops.roles.evolver import Evolving, Revision, Wanted, unlike
+from silva.rollout.acted import Acted, prompt_digest
 from silva.rollout.config import ProgramConfig, RolloutConfig
 from silva.rollout.run import run_rollout
 from silva.rollout.section import Section
@@ -61,10 +60,9 @@ class ProgramOptions(Section):
     seconds: float = Field(default=900.0, gt=0)
 
 
-class ProgramEvolver(Implementation):
+class ProgramEvolver(Evolving):
     """A coding agent works on the source."""
 
-    role: ClassVar[Role] = "evolver"
     name: ClassVar[str] = "program"
     summary: ClassVar[str] = "a coding agent such as mini-swe-agent works on the source, through the gateway"
     Options: ClassVar[type[Section]] = ProgramOptions
@@ -107,7 +105,6 @@ class ProgramEvolver(Implementation):
             why = f"{failure.code}: {failure.message}" if failure is not None else "nothing was played"
             raise UnreachableError(f"evolver program: no attempt came to its end ({why})")
         made: list[Revision] = []
-        seen = {parent.digest, *wanted.known}
         for task, into in zip(tasks, left, strict=True):
             if task.id not in done or not into.is_file():
                 continue
@@ -115,12 +112,10 @@ class ProgramEvolver(Implementation):
                 revised = curation(into.read_text(encoding="utf-8"), into.name)
             except (UsageError, UnicodeDecodeError):
                 continue  # no program: its turns stay in the lake, and there is one candidate less
-            if revised.digest not in seen:
-                seen.add(revised.digest)
-                usage = done[task.id].usage
-                acted = Acted.of("evolver", self.name, usage, model=options.model, prompt=prompt_digest(TASK))
-                made.append(Revision(curation=revised, note=f"by {options.command.split()[0]}", acted=(acted,)))
-        return made
+            usage = done[task.id].usage
+            acted = Acted.of(self.role, self.name, usage, model=options.model, prompt=prompt_digest(TASK))
+            made.append(Revision(curation=revised, note=f"by {options.command.split()[0]}", acted=(acted,)))
+        return list(unlike(made, parent, wanted))
 
 
 def _folder(lake: str, name: str) -> Path:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Stage
 from silva.loops.line.head import head_of
-from silva.loops.line.play import drawn, learnt, play, tasks_named
-from silva.loops.line.weights import playing
+from silva.loops.line.play import drawn, learnt, tasks_named
+from silva.loops.line.stages.rollout import attempts
 from silva.loops.safety.config import SafetyConfig
 from silva.loops.safety.held import attackable, summed
 from silva.models.local.shared import sharing
@@ -27,12 +27,5 @@ def run(loop: Loop[SafetyConfig], stage: Stage) -> Json:
     with sharing():
         for place, attack in enumerate(loop.config.attacks.learn, 1):
             runs.append(loop.run_name(stage, f"a{place}"))
-            more = {
-                "model": playing(loop, version),
-                "group": settings.group,
-                "seed": stage.seed,
-                "sampling": {"temperature": settings.temperature, "logprobs": True},
-                **attack.stages(),
-            }
-            play(loop, stage, runs[-1], tasks_named(loop, ids), more)
+            attempts(loop, stage, runs[-1], version, tasks_named(loop, ids), attack.stages())
     return {"version": version, "run": runs[0], **summed(loop, runs)}

@@ -28,12 +28,12 @@ def run(loop: Loop[SafetyConfig], stage: Stage) -> Json:
 
     Raises:
         Nothing: no pair has exact ids.
-        UsageError: people's word is wanted, and nobody has rated a pair.
+        Waiting: people's word is wanted, and they have rated too few pairs.
     """
     settings = loop.config.rounds[stage.round - 1]
     source, limit = Random(stage.seed), context(loop)
     found = read_pairs(loop.folder / str(loop.given(f"round-{stage.round}.explore")["file"]))
-    found = at_the_word_of(settings.judged_by, loop, found)
+    found = at_the_word_of(settings.judged_by, loop, found, found, loop.config.rated)
     steps = [each.steps for each in found]
     if settings.control == "swapped":
         steps = [(worse, better) for better, worse in steps]

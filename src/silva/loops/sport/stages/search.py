@@ -7,12 +7,11 @@ rollout   each task as often as a group, to be compared as whole tries
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.stage import Nothing, Stage
-from silva.loops.line.play import drawn, learnt, play, tasks_named, told
-from silva.loops.line.weights import playing
+from silva.loops.line.play import drawn, learnt, tasks_named, told
+from silva.loops.line.stages.rollout import attempts
 from silva.loops.sport.config import SportConfig
 from silva.loops.sport.lineup import drawing_seed, player
 from silva.loops.sport.made import made_for
@@ -27,19 +26,14 @@ def run(loop: Loop[SportConfig], stage: Stage) -> Json:
         UsageError: no task is left, or the environment, the model or the verifier is not known.
         MissingError, UnreachableError, StoreError: as `run_rollout`.
     """
-    settings = loop.config.rounds[stage.round - 1]
     version = player(loop, stage)
     name = loop.run_name(stage)
     tasks = _tasks(loop, stage)
-    more: dict[str, Any] = {
-        "model": playing(loop, version),
-        "group": _group(loop, stage, len(tasks)) if stage.kind == "rollout" else 1,
-        "seed": stage.seed,
-        "sampling": {"temperature": settings.temperature, "logprobs": True},
-    }
     if stage.kind == "search":
-        more |= searching(loop.config.search_of(stage.round))
-    result = play(loop, stage, name, tasks, more)
+        more = {"group": 1, **searching(loop.config.search_of(stage.round))}
+    else:
+        more = {"group": _group(loop, stage, len(tasks))}
+    result = attempts(loop, stage, name, version, tasks, more)
     return {"run": name, "version": version, **told(result), **cost(loop.lake, name)}
 
 

@@ -34,7 +34,7 @@ def run(loop: Loop[SportConfig], stage: Stage) -> Json:
 
     Raises:
         Nothing: nothing is left to learn from.
-        UsageError: people's word is wanted, and nobody has rated a pair.
+        Waiting: people's word is wanted, and they have rated too few pairs of this round.
         SampleError: a trajectory's tokens are not known.
     """
     settings = loop.config.rounds[stage.round - 1]
@@ -53,13 +53,13 @@ def run(loop: Loop[SportConfig], stage: Stage) -> Json:
 
 
 def _steps(loop: Loop[SportConfig], stage: Stage) -> tuple[list[Preference], Json]:
-    found: list[StepPair] = []
     rounds = learnt_from(loop, stage, "pairs")
-    for name in rounds:
-        found += read_pairs(loop.folder / str(loop.given(name)["file"]))
+    each_round = [read_pairs(loop.folder / str(loop.given(name)["file"])) for name in rounds]
+    found: list[StepPair] = [pair for of_round in each_round for pair in of_round]
     if not found:
         raise Nothing("no round that is learnt from has a pair")
-    found = at_the_word_of(loop.config.rounds[stage.round - 1].judged_by, loop, found)
+    judged_by = loop.config.rounds[stage.round - 1].judged_by
+    found = at_the_word_of(judged_by, loop, found, each_round[-1], loop.config.rated)
     with Lake.open(loop.lake, mode="read") as lake:
         made, left = preferences(lake, [each.steps for each in found])
     if not made:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from silva.sandbox.limits import Limits
 from silva.sandbox.protocol import WORKSPACE, Spec
 
 PYTHON_SECONDS = 20.0
+SOLVE_SECONDS = 30.0
+"""How long equations may take; some keep SymPy busy for ever."""
 _ANSWER = "/tmp/silva-result.json"
 # What the name `result` is set to is the call's value; without it, what was printed.
 _RUNNER = """
@@ -88,11 +91,7 @@ def solve(bench: Bench, equations: list[str], unknowns: list[str]) -> list[dict[
         except Exception as error:
             raise UsageError(f"solve: {equation[:60]!r} cannot be read: {' '.join(str(error).split())[:80]}") from error
         sides.append(sympy.Eq(one, other))
-    try:
-        found = sympy.solve(sides, list(symbols.values()), dict=True)
-    except (NotImplementedError, ValueError, TypeError) as error:
-        raise UsageError(f"solve: no way to solve these is known ({' '.join(str(error).split())[:80]})") from error
-    return [{str(name): _number(value) for name, value in each.items()} for each in found]
+    return _solved(sides, list(symbols.values()))
 
 
 def convert_unit(bench: Bench, value: float, unit: str, to: str) -> float:
@@ -183,6 +182,36 @@ def _formula(side: str, symbols: dict[str, Any]) -> str:
     if any(len(number) > 15 for number in re.findall(r"\d+", text)) or re.search(r"\*\*\s*\(?-?\d{3,}", text):
         raise UsageError("solve: a number is too large")
     return text
+
+
+def _solved(sides: list[Any], symbols: list[Any]) -> list[dict[str, Any]]:
+    """The solutions, found by a process of their own, which is the one thing that can be stopped whatever it does."""
+    context = multiprocessing.get_context("fork")  # SymPy is loaded in it already
+    receiving, sending = context.Pipe(duplex=False)
+    child = context.Process(target=_solve, args=(sides, symbols, sending), daemon=True)
+    child.start()
+    sending.close()
+    try:
+        found = receiving.recv() if receiving.poll(SOLVE_SECONDS) else "they take too long; ask for less at once"
+    except EOFError:
+        found = "they take more memory than there is"  # the process has died
+    finally:
+        child.kill()
+        child.join()
+        receiving.close()
+    if isinstance(found, str):
+        raise UsageError(f"solve: no way to solve these is known ({found})")
+    return found
+
+
+def _solve(sides: list[Any], symbols: list[Any], sending: Any) -> None:
+    import sympy
+
+    try:
+        found: Any = sympy.solve(sides, symbols, dict=True)
+        sending.send([{str(name): _number(value) for name, value in each.items()} for each in found])
+    except Exception as error:  # noqa: BLE001 - of equations it cannot solve SymPy may raise anything
+        sending.send(" ".join(str(error).split())[:80] or type(error).__name__)
 
 
 def _number(value: Any) -> Any:
