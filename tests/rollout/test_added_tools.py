@@ -23,7 +23,7 @@ HERE = Path(__file__).parent
     ("more", "line"),
     [
         ({"tools": "babyai"}, "tools 'babyai': a set of MCP servers, mcp/FILE.yaml"),
-        ({"tools": "mcp", "agent": "program: x"}, "a program has its own client of MCP"),
+        ({"tools": "a=mcp", "agent": "program: x"}, "a program plays alone, so name no role"),
     ],
 )
 def test_what_cannot_be_added_is_refused(more: dict[str, Any], line: str) -> None:

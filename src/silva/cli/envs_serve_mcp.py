@@ -40,7 +40,7 @@ def serve_mcp(
 
     from silva.cli.config import load
     from silva.rollout.config import RolloutConfig
-    from silva.rollout.outside_mcp import needed
+    from silva.rollout.mcp_server import needed
 
     needed()
     given: dict[str, Any] = {"env": env, "run": run, "lake": lake, "model": model, "pool": 1, "hosts.count": 1}
@@ -93,7 +93,7 @@ async def _http(server: Any, port: int, playing: asyncio.Task[Any]) -> None:
 
     import uvicorn
 
-    from silva.rollout.outside_mcp import guarded
+    from silva.rollout.mcp_server import guarded
 
     token = os.environ.get(TOKEN) or secrets.token_urlsafe(24)
     listening = socket.create_server(("127.0.0.1", port))

@@ -107,6 +107,11 @@ class Attacking(Stage):
         early = self._attack.surface.moment == "opening" or (self._attack.surface.moment == "state" and self._at == 1)
         return early and self._proposing is None and not self._patience
 
+    @property
+    def calls(self) -> bool:
+        """See `Stage`: what comes with a result of a tool that a program is served, too."""
+        return not self._patience
+
     async def before_turn(self, live: Live) -> None:
         """End an attempt whose patience is spent.
 

@@ -50,6 +50,11 @@ class Defending(Stage):
             raise UsageError(f"defend: options for {unknown[0]}, which is not among its defences")
         self._defences = [defence(each, (options or {}).get(each, {})) for each in names]
 
+    @property
+    def calls(self) -> bool:
+        """See `Stage`."""
+        return True
+
     async def on_observation(self, live: Live, observation: Observation) -> Observation:
         """See `Stage`."""
         guarded = self._guarded(live, observation if live.path.turns == 0 else None)

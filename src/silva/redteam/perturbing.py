@@ -54,6 +54,11 @@ class Perturbing(Stage):
         self._renames = any(kind.renames for kind in self._kinds)
         self._live: Live | None = None
 
+    @property
+    def calls(self) -> bool:
+        """See `Stage`."""
+        return True
+
     async def on_action(self, live: Live, turn: Turn) -> Turn | Refusal:
         """See `Stage`."""
         self._live = live

@@ -45,7 +45,8 @@ class ProgramConfig(Section):
     `process`, which isolates nothing; `network`: `door` (its model and nothing else), hosts it may reach besides, or
     `host` (this machine's network); `mounts`: folders it may read besides the system and its own installation;
     `variables`: what to set in its environment; `pass_variables`: names of this process's variables it may see;
-    `memory`, `disk`, `processes`: what it may use."""
+    `memory`, `disk`, `processes`: what it may use; `client`: how its client of MCP learns of tools: a name of
+    `silva.rollout.program_client` ("": by its command), or files in its home with `$url` and `$token`."""
 
     sandbox: Literal["namespaces", "process"] = "namespaces"
     network: Literal["door", "host"] | tuple[str, ...] = "door"
@@ -55,6 +56,7 @@ class ProgramConfig(Section):
     mounts: tuple[Path, ...] = ()
     variables: dict[str, str] = Field(default_factory=dict)
     pass_variables: tuple[str, ...] = ()
+    client: str | dict[str, str] = ""
 
 
 class RayConfig(Section):
@@ -291,8 +293,8 @@ class RolloutConfig(Section):
     def _programs_mind_their_own(self) -> RolloutConfig:
         if self.command and self.sampling != SamplingConfig():
             raise ValueError("sampling: a program says itself how its model samples; say it to the program")
-        if self.command and self.tools:
-            raise ValueError("tools: a program has its own client of MCP: name the servers in its configuration")
+        if self.command and any("=" in each for each in self.tools):
+            raise ValueError("tools: a program plays alone, so name no role: mcp/FILE.yaml")
         if self.command and self.snapshots.wanted:
             raise ValueError("snapshots: a program acts where no turn can be told; they are for agents tools and react")
         return self

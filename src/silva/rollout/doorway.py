@@ -2,6 +2,7 @@
 
 model spec ─▶ an endpoint ─▶ one route that answers to every name ─▶ gateway on loopback, in this event loop
 episode ─▶ enter(slot) ─▶ variables for the program, a token for this rollout alone among them
+        ─▶ serving(server) ─▶ the address of its tools, and a token for these alone
                            … calls become nodes … ─▶ session ─▶ leave: the token is good no longer
 
 The whole run's token is given to nobody, and rollouts that no episode entered are not answered: a program reaches
@@ -18,6 +19,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from typing import Any
 from urllib.parse import urlsplit
 
 import uvicorn
@@ -34,9 +36,11 @@ from silva.models.gateway.routing.backend import Backend
 from silva.models.gateway.runs import RunAccount, new_run
 from silva.models.gateway.serve import program_variables
 from silva.models.gateway.session import Session
+from silva.models.gateway.witness import Witness
 from silva.models.serving.server import bind, server_config, url_of
 from silva.rollout.config import Budget as EpisodeBudget
 from silva.rollout.config import RolloutConfig
+from silva.rollout.mcp_server import brought, refused
 from silva.rollout.opening import priced
 from silva.rollout.slots import Slot
 from silva.sandbox import open_backend
@@ -44,6 +48,8 @@ from silva.sandbox.protocol import Backend as Sandboxes
 from silva.tree import Node, Trajectory, digest
 
 MODEL = "model"
+MCP = "/mcp"
+"""Where, on the gateway's port, programs are served tools."""
 
 
 class Doorway:
@@ -57,6 +63,7 @@ class Doorway:
         model: str,
         agent: str,
         sandboxes: Sandboxes,
+        servers: Servers,
     ) -> None:
         self._gateway = gateway
         self._account = account
@@ -65,6 +72,7 @@ class Doorway:
         self._agent = agent
         self.sandboxes = sandboxes
         """Where the programs run."""
+        self._servers = servers
 
     @property
     def port(self) -> int:
@@ -90,6 +98,26 @@ class Doorway:
         variables = program_variables(self._where, token, self._account.id, rollout.name)
         return rollout, {**variables, "SILVA_MODEL": self._model, "SILVA_ROLLOUT": rollout.name}
 
+    @asynccontextmanager
+    async def serving(self, rollout: Rollout, server: Any, witness: Witness) -> AsyncIterator[tuple[str, str]]:
+        """Serve an MCP server to one attempt's program until the end of the block, on the gateway's own port; its
+        address, and the token that opens it and nothing else.
+
+        Args:
+            rollout: the attempt.
+            server: from `silva.rollout.mcp_server`.
+            witness: told what the program says to its model; what it was served may be among it.
+        """
+        token = secrets.token_urlsafe(24)
+        self._gateway.witnesses[rollout.run_id, rollout.name] = witness
+        app = server.streamable_http_app(streamable_http_path=MCP)
+        async with server.session_manager.run():
+            self._servers.open[token.encode()] = app
+            try:
+                yield f"{self._where}{MCP}", token
+            finally:
+                del self._servers.open[token.encode()]
+
     async def session(self, rollout: Rollout) -> Session:
         """What the attempt has said to its model so far."""
         return await self._gateway.session(self._account, rollout.name)
@@ -101,6 +129,27 @@ class Doorway:
     def leave(self, rollout: Rollout) -> None:
         """The attempt has ended: what is left of its program is answered no more."""
         self._gateway.dismiss(rollout)
+
+
+class Servers:
+    """An ASGI application in front of the gateway's: requests for MCP go to the server that their token opens.
+
+    Args:
+        gateway: the application that has all the others.
+    """
+
+    def __init__(self, gateway: GatewayApp) -> None:
+        self.bounds = gateway.bounds
+        self.open: dict[bytes, Any] = {}
+        self._gateway = gateway
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "lifespan" or scope["path"] != MCP:
+            await self._gateway(scope, receive, send)
+        elif (app := self.open.get(brought(scope))) is not None:
+            await app(scope, receive, send)
+        else:
+            await refused(send)
 
 
 class _Server(uvicorn.Server):
@@ -128,7 +177,8 @@ async def open_doorway(config: RolloutConfig, lake: Lake) -> AsyncIterator[Doorw
         listening = bind("127.0.0.1", 0)
         ready = asyncio.Event()
         app = GatewayApp(gateway, secrets.token_urlsafe(24), started=ready.set)
-        server = _Server(server_config(app, listening))
+        servers = Servers(app)
+        server = _Server(server_config(servers, listening))
         serving = asyncio.create_task(server.serve(sockets=[listening]))
         serving.add_done_callback(lambda _: ready.set())
         await ready.wait()
@@ -138,7 +188,7 @@ async def open_doorway(config: RolloutConfig, lake: Lake) -> AsyncIterator[Doorw
             name = served.endpoint.model
             where = url_of(listening).removesuffix("/v1")
             async with await open_backend(config.program.sandbox) as sandboxes:
-                yield Doorway(gateway, account, where, name, config.agent, sandboxes)
+                yield Doorway(gateway, account, where, name, config.agent, sandboxes, servers)
         finally:
             server.should_exit = True
             with contextlib.suppress(asyncio.CancelledError):

@@ -14,29 +14,41 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from silva.envs import EnvError
 from silva.envs.protocol import Observation
+from silva.errors import UsageError
 from silva.models.gateway.rollout import Rollout
 from silva.models.gateway.session import Session
 from silva.redact import redact
 from silva.rollout.config import RolloutConfig
 from silva.rollout.doorway import Doorway
+from silva.rollout.ending import Ended
 from silva.rollout.episode import failed
-from silva.rollout.program_home import ANSWER, HOME, answer, cleared
+from silva.rollout.mcp_server import needed
+from silva.rollout.mcp_server import server as mcp_server
+from silva.rollout.program_client import NAME, client_of, written
+from silva.rollout.program_client import variables as told_by
+from silva.rollout.program_home import ANSWER, HOME, answer, cleared, laid
 from silva.rollout.program_sandbox import Unstartable, executed, found, seen, spec_of
 from silva.rollout.program_stages import AroundProgram
+from silva.rollout.served_tools import INSTRUCTIONS, ServedTools
 from silva.rollout.slots import Slot
 from silva.tree import Boundary, Failure, Json, Outcome, Record, Status, Trajectory, assistant, trajectory_id
 
+UNASKED = (
+    "the program never asked for the tools that it is served: it has no client of MCP, or its client was not told of "
+    "$SILVA_MCP_URL (program.client names the files of its configuration)"
+)
 TAIL = 2000
 """Characters of its output that stand on the trajectory."""
 
 
-class Ended(Record, frozen=True, kw_only=True):
+class Done(Record, frozen=True, kw_only=True):
     """How a program ended."""
 
     code: int
@@ -56,7 +68,7 @@ class ProgramEpisode:
         self._slot = slot
         self._doorway = doorway
         self._overdrawn = overdrawn
-        self._ended: Ended | None = None
+        self._ended: Done | None = None
         self._around: AroundProgram | None = None
 
     async def run(self, lease: Any) -> Trajectory:
@@ -70,6 +82,8 @@ class ProgramEpisode:
             except TimeoutError:
                 seconds = self._config.deadlines.episode
                 outcome = failed(Boundary.BUDGET, "budget.episode_time", f"episode took longer than {seconds:g} s")
+            except Ended as stopped:
+                outcome = Outcome(status=Status.FAILED, failure=stopped.failure)
             except EnvError as error:
                 outcome = Outcome(status=Status.FAILED, failure=error.failure())
             except Unstartable as unstartable:
@@ -91,23 +105,34 @@ class ProgramEpisode:
             return Outcome(status=Status.FAILED, failure=spent)
         observation: Observation = await env.reset(self._slot.task, self._slot.seed)
         around = self._around = AroundProgram(self._config, self._slot, env)
-        if observation.tools:
-            what = "its environment has tools, which a program cannot call"
-            return failed(Boundary.AGENT, "agent.tools", f"{what}: use the agent tools or react")
         observation = await around.opened(observation)
+        if around.served is not None:
+            try:
+                client_of(self._config.command, self._config.program.client)
+            except UsageError as error:
+                return failed(Boundary.AGENT, "agent.tools", f"{error}: its environment has tools")
         given = observation.attributes.get("workspace")
         own = None if given else tempfile.mkdtemp(prefix="silva-program-")
         folder = Path(str(given or own))
+        place = f"{seen(folder, self._config.program.sandbox)}/{HOME}"
         try:
             turn = 0
-            while not (observation.done or observation.truncated) and turn < env.capabilities.max_turns:
-                prompt = "\n\n".join(message.text for message in observation.messages)
-                ended = await self._start(prompt, folder, {**variables, "SILVA_TURN": str(turn)})
-                self._ended = ended
-                if ended.code != 0:
-                    return _broken(ended, await self._doorway.session(rollout))
-                observation = await env.step(assistant(ended.answer))
-                turn += 1
+            async with self._served(around.served, rollout, place) as (files, more):
+                while not (observation.done or observation.truncated) and turn < env.capabilities.max_turns:
+                    prompt = "\n\n".join(message.text for message in observation.messages)
+                    told = {**variables, **more, "SILVA_TURN": str(turn)}
+                    ended = self._ended = await self._start(prompt, folder, told, {} if turn else files)
+                    if around.served is not None and (broken := around.served.failure) is not None:
+                        raise broken
+                    if ended.code != 0:
+                        return _broken(ended, await self._doorway.session(rollout))
+                    if around.served is not None and not around.served.asked:
+                        return failed(Boundary.AGENT, "agent.tools", UNASKED)
+                    if around.served is not None and around.served.over:
+                        observation = around.served.observation
+                        break
+                    observation = await around.answered(ended.answer, await env.step(assistant(ended.answer)))
+                    turn += 1
             evaluation = await env.evaluate()
             if self._config.stages:
                 so_far = (await self._doorway.session(rollout)).trajectory(Outcome(status=Status.COMPLETED))
@@ -123,8 +148,23 @@ class ProgramEpisode:
             metrics=evaluation.metrics,
         )
 
-    async def _start(self, prompt: str, folder: Path, variables: dict[str, str]) -> Ended:
-        """Run the program once, to its end.
+    @asynccontextmanager
+    async def _served(
+        self, served: ServedTools | None, rollout: Rollout, home: str
+    ) -> AsyncIterator[tuple[dict[str, str], dict[str, str]]]:
+        """Serve the episode's tools until the end of the block, where there are any: what is to lie in the program's
+        home, and the variables that tell of it."""
+        if served is None:
+            yield {}, {}
+            return
+        client = client_of(self._config.command, self._config.program.client)
+        needed()
+        server = mcp_server(NAME, INSTRUCTIONS, served.tools, served.call)
+        async with self._doorway.serving(rollout, server, served.witness) as (url, token):
+            yield written(client, url, token), told_by(home, url, token)
+
+    async def _start(self, prompt: str, folder: Path, variables: dict[str, str], files: Mapping[str, str]) -> Done:
+        """Run the program once, to its end; `files` are put into its home before.
 
         Raises:
             Unstartable: it cannot be started.
@@ -135,6 +175,7 @@ class ProgramEpisode:
         place = seen(folder, settings.sandbox)
         try:
             cleared(folder)
+            laid(folder, files)
         except OSError as error:
             what = f"what the program left in its home cannot be removed: {error.strerror}"
             raise Unstartable(Failure(boundary=Boundary.AGENT, code="agent.home", message=what)) from error
@@ -148,7 +189,7 @@ class ProgramEpisode:
         async with await self._doorway.sandboxes.create(spec) as sandbox:
             given = "" if takes_argument else prompt
             done = await executed(sandbox, [str(program), *arguments], given, known)
-        return Ended(
+        return Done(
             code=done.code,
             output=redact(done.text),
             complaint=redact(done.stderr.decode(errors="replace") + done.reason),
@@ -191,7 +232,7 @@ def cut_off(config: RolloutConfig, slot: Slot) -> Trajectory:
     )
 
 
-def _broken(ended: Ended, session: Session) -> Outcome:
+def _broken(ended: Done, session: Session) -> Outcome:
     """A program that ended with an error: the model's fault where that is what it was told last, else its own."""
     problem = session.problem
     if problem is not None and problem.kind in ("upstream", "timeout", "overloaded", "rate_limit"):

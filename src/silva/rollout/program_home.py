@@ -1,7 +1,7 @@
 """A program's home, `.home` in its folder, as this process looks at it: the program may have put anything there, and no
 link of its making is followed.
 
-    cleared ─▶ (the program, and its answer) ─▶ answer
+    cleared ─▶ laid (what the program is configured by) ─▶ (the program, and its answer) ─▶ answer
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import contextlib
 import os
 import shutil
 import stat
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from pathlib import Path, PurePosixPath
 
 HOME = ".home"
 ANSWER = "answer"
@@ -41,6 +41,29 @@ def cleared(folder: Path) -> None:
                 return
             except (IsADirectoryError, PermissionError):
                 shutil.rmtree(ANSWER, dir_fd=home)
+
+
+def laid(folder: Path, files: Mapping[str, str]) -> None:
+    """Put files into the home, by their places in it, each in the place of what was there.
+
+    Raises:
+        OSError: one cannot be written.
+    """
+    for name, text in files.items():
+        *above, last = PurePosixPath(name).parts
+        with contextlib.ExitStack() as stack:
+            place = stack.enter_context(_opened(folder))
+            for each in (HOME, *above):
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(each, 0o700, dir_fd=place)
+                place = stack.enter_context(_opened(each, place))
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(last, dir_fd=place)
+            file = os.open(
+                last, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=place
+            )
+            with open(file, "w", encoding="utf-8") as written:  # noqa: PTH123 - by its descriptor
+                written.write(text)
 
 
 def answer(folder: Path) -> str:

@@ -90,7 +90,6 @@ async def run_rollout(config: RolloutConfig, *, resume: bool = False, hooks: Hoo
         raise UsageError(
             "guidance: actions are to wait for approval, and nobody listens to people: give Hooks.guidance"
         )
-    fit_for_programs(config)
     registry = Registry.load()
     entries = {name: registry.entry(name) for name in config.env}
     with _seldom_collecting():
@@ -118,6 +117,7 @@ async def _run_in(
         pools = {} if crew else {name: host_pool(name, entry, config) for name, entry in entries.items()}
         for pool in pools.values():
             await stack.enter_async_context(pool)
+        fit_for_programs(config, tools=all(pool.capabilities.tools for pool in pools.values()))
         known_roles(config, {name: pool.capabilities.roles for name, pool in pools.items()})
         tasks = await choose_tasks(config.tasks, crew.pools if crew else pools)
         places = slots(config.run, tasks, config.group, config.seed)

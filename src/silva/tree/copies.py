@@ -23,6 +23,8 @@ REWRITES = "rewrites"
 
 def copy_of(node: Node) -> str:
     """The id of the sampled node that a node is a copy of; "" where it is none."""
+    if node.message.role != "assistant":  # of a result, `rewrites` names what the environment really said
+        return ""
     return str(node.attributes.get(REPEATS) or node.attributes.get(REWRITES) or "")
 
 

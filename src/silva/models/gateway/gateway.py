@@ -29,6 +29,7 @@ from silva.models.gateway.session import Session
 from silva.models.gateway.spans import TurnSpans, open_spans
 from silva.models.gateway.stored import retried, rollout_named, stored_rollouts
 from silva.models.gateway.versions import run_id, swapped_of
+from silva.models.gateway.witness import Witness
 from silva.models.held import Held
 from silva.tree import Json, Outcome, Trajectory
 
@@ -69,6 +70,8 @@ class Gateway:
         most = int(config.limits.conversations_mb * (1 << 20))
         self.conversations = Conversations(most, self._held, self._gone, self.routes.forget)
         self._rollouts: dict[tuple[str, str], Rollout] = {}
+        self.witnesses: dict[tuple[str, str], Witness] = {}
+        """Who knows of what the client of a rollout says, by run and name."""
         self._once = Once()
         keeper.recovered = self._forget_sessions
 
@@ -302,6 +305,7 @@ class Gateway:
             roster.ended(rollout.name)
         self.conversations.let_go(key)
         self._rollouts.pop(key, None)
+        self.witnesses.pop(key, None)
 
     @property
     def sessions(self) -> list[Session]:
@@ -350,6 +354,7 @@ class Gateway:
         tree = rollout.tree_id
         allowance = None if roster is None else roster.bounds(rollout)
         session = Session(rollout, self.conversations.stand(tree), allowance)
+        session.witness = self.witnesses.get((account.id, name))
         try:
             # also where a sibling has the index: this rollout's own turns are counted
             if roster is None or tree in roster.trees:

@@ -16,6 +16,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import msgspec
+
 from silva.models.gateway.allowance import Allowance
 from silva.models.gateway.attempts import Answer, Attempt
 from silva.models.gateway.entry import Entry
@@ -24,6 +26,7 @@ from silva.models.gateway.keys import Key, message_key
 from silva.models.gateway.place import Place
 from silva.models.gateway.problem import Problem
 from silva.models.gateway.rollout import Rollout
+from silva.models.gateway.witness import Witness
 from silva.models.model import Completion
 from silva.tree import (
     NO_USAGE,
@@ -66,6 +69,9 @@ class Session:
         """The node sampled last, and the root of its conversation."""
         self.stale = False
         self.problem: Problem | None = None
+        self.witness: Witness | None = None
+        self.beside: list[Node] = []
+        """Nodes to be written with the turn that was grown last, which no conversation goes through."""
         self._index = index
         self._slot = rollout.slot
         self._tree = index.tree_id
@@ -152,14 +158,22 @@ class Session:
         parent, depth, in_force = (None, 0, "") if entry is None else (entry.id, entry.depth + 1, entry.tools)
         sampled_before = entry is not None and bool(entry.slot)
         nodes: list[Node] = []
+        self.beside = []
         started = now - completion.usage.model_seconds
+        spoke = "" if entry is None or entry.spoke is None else entry.spoke.id
         for message, linked in self._told(messages, keys, entry, covered):
             sampled_before = sampled_before or bool(linked)
             own = self._slot if sampled_before else ""
             changed = tools if key != in_force else None
-            node = self._node(
-                parent, depth, Author.ENVIRONMENT, message, own, changed, started=started, attributes=linked
-            )
+            author, marks = Author.ENVIRONMENT, linked
+            seen = self.witness(message, spoke) if self.witness is not None and not linked else None
+            if seen is not None:
+                author, marks = seen.author, seen.attributes
+                if seen.original is not None:
+                    said = self._node(parent, depth, Author.ENVIRONMENT, seen.original, own, changed, started=started)
+                    self.beside.append(msgspec.structs.replace(said, attributes=seen.beside))
+                    marks = {**marks, seen.link: said.id}
+            node = self._node(parent, depth, author, message, own, changed, started=started, attributes=marks)
             nodes.append(node)
             parent, depth, in_force = node.id, depth + 1, key
         tokens, extra = self._tokens(entry, completion)

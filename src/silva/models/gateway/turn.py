@@ -294,7 +294,8 @@ class Turn:
         await self._recalled(keeper, keys)
         nodes = self.session.grow(self.asked.messages, keys, self.asked.tools, completion, attributes)
         written = [encode(node) for node in nodes]
-        on_its_way = keeper.submit(written, partial(ready, completion))
+        beside = [encode(node) for node in self.session.beside]
+        on_its_way = keeper.submit([*beside, *written], partial(ready, completion))
         self.session.settling.add(self.reply)
         self._rest = partial(self.session.keep, nodes, written, keys)
         if self.asked.stream or not on_its_way.done():  # else it is on disk, and the reply goes out first

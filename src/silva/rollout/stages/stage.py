@@ -30,6 +30,12 @@ class Stage:
         `on_evaluation` alone, and writes nothing to the walk."""
         return False
 
+    @property
+    def calls(self) -> bool:
+        """Whether it goes around the calls of tools that a program is served: it asks no agent, keeps no state of the
+        environment, and adds nothing to the walk but what it makes of an observation."""
+        return self.programs
+
     async def before_turn(self, live: Live) -> None:
         """The agent is about to be asked for a new turn."""
 
