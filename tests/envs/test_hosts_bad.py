@@ -9,7 +9,7 @@ import textwrap
 
 import pytest
 
-from silva.envs import EnvError
+from silva.envs import EnvError, HostPool, Registry
 from silva.errors import UsageError
 from silva.tree import Boundary, Task, assistant
 
@@ -274,3 +274,9 @@ async def test_hosts_end_when_their_parent_is_killed(tmp_path, rogue_entry):
         await asyncio.sleep(0.01)
     os.kill(host, signal.SIGKILL)
     pytest.fail("the host outlived its parent")
+
+
+@pytest.mark.parametrize("mode", ["inline", "process"])
+async def test_an_option_that_an_environment_does_not_have_is_named(mode):
+    with pytest.raises(UsageError, match=r"arithmetic: no option level; there are: none$"):
+        await HostPool(Registry.load().entry("arithmetic"), mode=mode, options={"level": 2}).__aenter__()

@@ -10,11 +10,14 @@ import json
 import os
 import sys
 import urllib.request
+from pathlib import Path
 from typing import Any
 
 import httpx2
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+
+CONFIG = json.loads(Path(os.environ["SILVA_MCP_CONFIG"]).read_text())
 
 
 def ask(messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> dict[str, Any]:
@@ -44,8 +47,7 @@ async def main() -> None:
     if sys.argv[2:] == ["deaf"]:
         print(ask(messages, [])["content"])
         return
-    with open(os.environ["SILVA_MCP_CONFIG"]) as file:
-        server = json.load(file)["mcpServers"]["silva"]
+    server = CONFIG["mcpServers"]["silva"]
     async with (
         httpx2.AsyncClient(headers=server["headers"], timeout=60) as http,
         Client(streamable_http_client(server["url"], http_client=http)) as client,

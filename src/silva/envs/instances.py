@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import inspect
 import sys
 import traceback
 from collections.abc import Coroutine, Iterable
@@ -83,7 +84,9 @@ class Instances:
 
         Raises:
             TypeError: the class declares no `capabilities`.
+            UsageError: it is to be made with an option that it does not have.
         """
+        _known(self._kind, self._options)
         capabilities = getattr(self._kind, "capabilities", None)
         if capabilities is None:
             raise TypeError(f"{self._kind.__name__} declares no capabilities")
@@ -296,6 +299,22 @@ class Instances:
                 near = difflib.get_close_matches(name, seen[:20_000], 3, 0.3) or seen[:3]
                 raise UsageError(f"no task {name!r}; near: {', '.join(near) or 'no tasks at all'}")
         return [found[name] for name in ids]
+
+
+def _known(kind: type[Environment], options: Json) -> None:
+    """Refuse options that the class does not take, before anything is made of them."""
+    try:
+        takes = inspect.signature(kind).parameters.values()
+    except ValueError:  # written in C
+        return
+    if any(each.kind is each.VAR_KEYWORD for each in takes):
+        return
+    names = [each.name for each in takes if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    unknown = [name for name in options if name not in names]
+    if unknown:
+        near = difflib.get_close_matches(unknown[0], names, 1)
+        meant = f", perhaps {near[0]}" if near else ""
+        raise UsageError(f"no option {unknown[0]}{meant}; there are: {', '.join(sorted(names)) or 'none'}")
 
 
 def _checked(request: Request, value: Any, kind: type) -> Reply | None:
