@@ -110,3 +110,28 @@ def test_a_run_is_cleaned_into_messages_and_a_query_names_walks(tmp_path: Path) 
     assert [each["task"] for each in kept] == ["heeded", "talked"] and kept[1]["messages"][-1]["role"] == "assistant"
     (left,) = (json.loads(line) for line in (tmp_path / "out.dropped.jsonl").read_text().splitlines())
     assert left["task"] == "obeyed"
+
+
+def test_what_audits_found_is_a_walks_risk_and_a_walk_that_none_saw_has_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lake, out = grown(tmp_path / "lake"), tmp_path / "risks.jsonl"
+    words = ["data", "score", "r", "--lake", str(lake), "--scorer", "risk", "-o", str(out), "--force"]
+    assert main.run(words) == Exit.USAGE and "no audit checked it" in capsys.readouterr().err
+
+    def risks(*more: str) -> dict[str, float]:
+        assert main.run([*words, *more]) == Exit.OK
+        return {each["id"]: each["risk"] for each in map(json.loads, out.read_text().splitlines())}
+
+    audit = ["audit", "r", "--lake", str(lake), "--alarms", "own"]
+    assert main.run([*audit, "--checker", "injection_rules", "--where", "task_id != 'talked'"]) == Exit.OK
+    assert risks() == {"obeyed": 1.0, "heeded": 1.0, "talked": None}
+    assert main.run([*audit, "--checker", "injection_rules", "--checker", "secret_rules"]) == Exit.OK
+    part = 10 / 13  # an injection weighs 10, a secret 3
+    assert risks() == {"obeyed": pytest.approx(part), "heeded": pytest.approx(part), "talked": 0.0}
+    assert main.run([*audit, "--checker", "leak_evidence"]) == Exit.OK
+    capsys.readouterr()
+    assert risks()["obeyed"] == pytest.approx(part) and "weighs nothing" in capsys.readouterr().out
+    weighed = risks("options.risk.weights.leak=13")
+    assert weighed["obeyed"] == pytest.approx(23 / 26) and weighed["heeded"] == pytest.approx(10 / 26)
+    assert main.run([*words, "options.risk.weights.lek=1"]) == Exit.USAGE

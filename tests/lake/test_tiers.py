@@ -68,6 +68,26 @@ def test_old_runs_move_to_the_object_store_and_every_query_reads_both(store, tmp
         assert [finding.message for finding in lake.doctor() if not finding.harmless] == []
 
 
+def vectors(texts: list[str]) -> list[list[float]]:
+    return [[float(text.count(letter)) + 0.01 for letter in "0123456789ry"] for text in texts]
+
+
+def test_vectors_move_with_their_nodes_and_the_nearest_are_found_in_both_tiers(tmp_path):
+    with filled(tmp_path / "lake") as lake:
+        lake.embed(vectors)
+        wanted = vectors([lake.nodes(run_id="run-0")[2].message.text])[0]
+        before = [(round(score, 5), node.id) for score, node in lake.nearest(wanted, 18)]
+        assert len(before) == 18
+        for old in (9 * DAY, 5 * DAY):
+            assert move(lake, str(tmp_path / "cold"), old).rows["nodes"] in (12, 0)
+            found = [(round(score, 5), node.id) for score, node in lake.nearest(wanted, 18)]
+            assert sorted(found) == sorted(before) and [score for score, _ in found] == [score for score, _ in before]
+        assert lake.tables.count("embeddings") == 6 and lake.embed(vectors) == 0
+        retain(lake, 5 * DAY, where="id = 'run-0'")
+        left = {node.id for _, node in lake.nearest(wanted, 18)}
+        assert len(left) == 12 and left == {node.id for node in lake.nodes()}
+
+
 MOVER = """
 import sys
 from silva.lake import Lake

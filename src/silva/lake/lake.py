@@ -316,7 +316,7 @@ class Lake:
             StoreError: no vectors are stored yet.
             UsageError: the vector has another length than those stored.
         """
-        return search.nearest(self.tables, self.tail, vector, limit, self.location)
+        return search.nearest(self.tables, self._tiers and self._tiers.cold(), vector, limit, self.location)
 
     def embed(self, function: search.Embedding, *, column: str = "text", batch: int = 256) -> int:
         """Store a vector for every node with text that has none yet; return how many. Compacts first.

@@ -4,8 +4,8 @@
       ─▶ only then deleted here
 
 A kill anywhere leaves a row in one tier or in both, never in none. Doing it again adds nothing, because ids are merged.
-Unit of a move is a run, with its tasks, nodes, trajectories and judgements; runs themselves, and images, are copied and
-stay.
+Unit of a move is a run, with its tasks, nodes and their vectors, trajectories and judgements; runs themselves, and
+images, are copied and stay.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from silva.lake.columns import ARRIVALS, NODES, RUNS, SUPERVISIONS, TASKS, TRAJE
 from silva.lake.filters import field, literal
 from silva.lake.lake import Lake
 from silva.lake.reader import stored_ids
+from silva.lake.search import drop_vectors, move_vectors
 from silva.lake.sql import query
 from silva.lake.tables import Tables
 from silva.lake.tail import Tail
@@ -130,6 +131,8 @@ def retain(lake: Lake, seconds: float, *, where: str = "", arrivals: bool = Fals
             number = _count(tables, tail, table, condition)
             counted[table.name] = counted.get(table.name, 0) + number
             if number and not dry:
+                if table is NODES:
+                    drop_vectors(tables, _ids(tables, condition))
                 tables.delete(table.name, condition)
 
     # The cold tier first: what is still near then is found again by who does this once more after a kill.
@@ -171,6 +174,8 @@ def _moved(near: Tables, far: Tables, table: Table, condition: str) -> int:
     found = near.select(table.name, condition)
     if found is None or not found.num_rows:
         return 0
+    if table is NODES:
+        move_vectors(near, far, _ids(near, condition))
     for start in range(0, found.num_rows, _ROWS):
         rows = _whole(table, found.slice(start, _ROWS))
         far.merge(table, rows)
@@ -205,6 +210,11 @@ def _copy_images(lake: Lake, far: Lake, runs: list[Run]) -> None:
 
 def _count(tables: Tables, tail: Tail | None, table: Table, condition: str) -> int:
     return query(f"select count(*) as n from {table.name} where {condition}", tables, tail).to_pylist()[0]["n"]
+
+
+def _ids(tables: Tables, condition: str) -> list[str]:
+    rows = tables.select(NODES.name, condition, columns=["id"])
+    return [] if rows is None else rows.column("id").to_pylist()
 
 
 def _listed(names: list[str]) -> str:

@@ -131,17 +131,47 @@ def _store(tables: Tables, ids: list[str], vectors: Sequence[Sequence[float]]) -
 
 
 def nearest(
-    tables: Tables, tail: Tail | None, vector: Sequence[float], limit: int, where: str
+    tables: Tables, cold: Tables | None, vector: Sequence[float], limit: int, where: str
 ) -> list[tuple[float, Node]]:
-    """Nodes whose vectors are nearest by cosine, best first, with their similarity."""
-    table = tables.open(EMBEDDINGS)
-    if table is None:
+    """Nodes whose vectors are nearest by cosine, best first, with their similarity. A vector may stand in another tier
+    than its node, as while it is moved."""
+    tiers = [tables] if cold is None else [tables, cold]
+    stored = [table for tier in tiers if (table := tier.open(EMBEDDINGS)) is not None]
+    if not stored:
         raise StoreError(f"lake {where}: stores no vectors; call lake.embed(function) first")
-    length = table.schema.field("vector").type.list_size
-    if len(vector) != length:
-        raise UsageError(f"nearest: the vector has {len(vector)} numbers, the lake stores {length}")
-    with tables.refusals("search vectors"):
-        found = table.search(list(map(float, vector)), vector_column_name="vector").distance_type("cosine")
-        rows = found.limit(limit).to_arrow()
-    distances, ids = rows.column("_distance").to_pylist(), rows.column("id").to_pylist()
-    return _nodes(tables, [(1.0 - distance, each) for distance, each in zip(distances, ids, strict=True)])
+    found: dict[str, float] = {}
+    for table in stored:
+        length = table.schema.field("vector").type.list_size
+        if len(vector) != length:
+            raise UsageError(f"nearest: the vector has {len(vector)} numbers, the lake stores {length}")
+        with tables.refusals("search vectors"):
+            near = table.search(list(map(float, vector)), vector_column_name="vector").distance_type("cosine")
+            rows = near.limit(limit).to_arrow()
+        for distance, each in zip(rows.column("_distance").to_pylist(), rows.column("id").to_pylist(), strict=True):
+            found.setdefault(each, 1.0 - distance)
+    best = sorted(((score, each) for each, score in found.items()), key=lambda pair: -pair[0])[:limit]
+    nodes: dict[str, tuple[float, Node]] = {}
+    for tier in tiers:
+        nodes.update((node.id, (score, node)) for score, node in _nodes(tier, [p for p in best if p[1] not in nodes]))
+    return [nodes[each] for _, each in best if each in nodes]
+
+
+def move_vectors(near: Tables, far: Tables, ids: Sequence[str]) -> None:
+    """Move the vectors of nodes to the cold tier. A kill leaves each in one tier or in both.
+
+    Raises:
+        UsageError: the cold tier stores vectors of another length.
+    """
+    for start in range(0, len(ids), _COMMIT):
+        condition = f"id in ({', '.join(map(literal, ids[start : start + _COMMIT]))})"
+        rows = near.select(EMBEDDINGS, condition)
+        if rows is not None and rows.num_rows:
+            _store(far, rows.column("id").to_pylist(), rows.column("vector").to_pylist())
+            near.delete(EMBEDDINGS, condition)
+
+
+def drop_vectors(tables: Tables, ids: Sequence[str]) -> None:
+    """Let go of the vectors of nodes."""
+    if tables.open(EMBEDDINGS) is not None:
+        for start in range(0, len(ids), _COMMIT):
+            tables.delete(EMBEDDINGS, f"id in ({', '.join(map(literal, ids[start : start + _COMMIT]))})")

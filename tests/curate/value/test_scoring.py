@@ -73,9 +73,14 @@ def test_what_was_scored_is_kept_by_content_code_options_and_weights(tmp_path: P
         assert sorted(changed.asked) == ["Four.", "Hello there."]
 
 
+def test_each_row_has_its_own_score_whatever_their_lengths(tmp_path: Path) -> None:
+    pairs = [("Say a lot.", "quite a lot of words"), ("Say less.", "few"), ("Say some.", "some words")]
+    assert [*score(samples(tmp_path, pairs), [Letters()], tmp_path / "kept")["letters"].values] == [20, 3, 10]
+
+
 def test_a_file_of_kept_scores_that_is_none_is_told(tmp_path: Path) -> None:
     asked = Letters()
-    tmp_path.joinpath(f"letters-{asked.identity()}.sqlite").write_bytes(b"no database at all" * 99)
+    tmp_path.joinpath(f"letters-2-{asked.identity()}.sqlite").write_bytes(b"no database at all" * 99)
     with pytest.raises(StoreError, match="kept scores letters-"):
         score(samples(tmp_path), [asked], tmp_path)
 

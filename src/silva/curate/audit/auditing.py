@@ -3,27 +3,31 @@
     rows ─ in batches ─▶ row checkers ─┐
       └── all of them ─▶ set checkers ─┴▶ findings at or above their threshold ─▶ verdicts, prevalence, score, axes
 
-Rows are read once. They are held only where a checker looks at all of them together.
+Rows are read once. What is found, and rows where a checker looks at all of them together, is put aside on disk: memory
+does not grow with them, but for some twenty bytes a row.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing import get_context
+from typing import overload
 
 import msgspec
 
 from silva.curate.audit.asking import Answer, ask, missing
 from silva.curate.audit.axes import Diagnosis, diagnose
 from silva.curate.audit.card import Card, Scale
-from silva.curate.audit.checker import Checker, SetChecker, Settings, checkers, make
+from silva.curate.audit.checker import Checker, RowChecker, SetChecker, Settings, checkers, make
 from silva.curate.audit.finding import DETECTED, NOT_CHECKED, NOT_DETECTED, Finding
 from silva.curate.audit.risks import RISKS
 from silva.curate.audit.scoring import Prevalence, Score, prevalence, score
+from silva.curate.audit.spooled import Spooled
 from silva.curate.audit.thresholds import Thresholds, fitting, thresholds
 from silva.curate.rows import Row
 from silva.tree import Record
@@ -57,15 +61,60 @@ class RowVerdicts(Record, frozen=True, kw_only=True):
     why: dict[str, str] = msgspec.field(default_factory=dict[str, str])
 
 
+class Verdicts(Sequence[RowVerdicts]):
+    """The verdicts of all rows, in their order: ids lie on disk, and what is said of many rows alike is kept once."""
+
+    def __init__(self) -> None:
+        self._ids = Spooled[str]()
+        self._kinds = array("l")
+        self._said: list[RowVerdicts] = []
+
+    def add(self, row_id: str, kind: int) -> None:
+        """A row of which a kind of verdicts is said."""
+        self._ids.append(row_id)
+        self._kinds.append(kind)
+
+    def kind(self, said: RowVerdicts) -> int:
+        """The number of a kind of verdicts, which is new."""
+        self._said.append(said)
+        return len(self._said) - 1
+
+    def counted(self) -> list[tuple[RowVerdicts, int]]:
+        """The kinds of verdicts, and of how many rows each is said."""
+        counts = Counter(self._kinds)
+        return [(said, counts[kind]) for kind, said in enumerate(self._said)]
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def __iter__(self) -> Iterator[RowVerdicts]:
+        for row_id, kind in zip(self._ids, self._kinds, strict=True):
+            yield self._one(row_id, kind)
+
+    @overload
+    def __getitem__(self, place: int) -> RowVerdicts: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[RowVerdicts]: ...
+    def __getitem__(self, place: int | slice) -> RowVerdicts | list[RowVerdicts]:
+        if isinstance(place, slice):
+            return [self[at] for at in range(*place.indices(len(self)))]
+        return self._one(self._ids[place], self._kinds[place])
+
+    def _one(self, row_id: str, kind: int) -> RowVerdicts:
+        said = self._said[kind]
+        return RowVerdicts(row_id=row_id, verdicts=said.verdicts, why=said.why)
+
+
 @dataclass(slots=True)
 class Audit:
     """What an audit found. `findings` are those that count as detected; `diagnoses` the axes of the walks among the
-    rows; `acted` how many rows are walks in which somebody acts; `notes` what could not be read."""
+    rows; `acted` how many rows are walks in which somebody acts; `notes` what could not be read. Findings and verdicts
+    lie on disk."""
 
     source: str
     rows: int
-    findings: list[Finding]
-    verdicts: list[RowVerdicts]
+    findings: Sequence[Finding]
+    verdicts: Verdicts
     told: list[Told]
     prevalences: list[Prevalence]
     score: Score
@@ -78,8 +127,9 @@ class Audit:
     def flagged(self) -> int:
         """Rows in which a risk of the score was detected."""
         return sum(
-            any(said == DETECTED and RISKS[risk].weight for risk, said in each.verdicts.items())
-            for each in self.verdicts
+            rows
+            for each, rows in self.verdicts.counted()
+            if any(said == DETECTED and RISKS[risk].weight for risk, said in each.verdicts.items())
         )
 
 
@@ -111,59 +161,73 @@ def audit(
     limits = held_to(asked, cards, alarms)
     scales = {each.name: Scale(card) for each in asked if (card := fitting(each, cards)) is not None}
     sums = {each.name: _Sum() for each in asked}
-    single = [each for each in asked if not isinstance(each, SetChecker)]
-    whole = [each for each in asked if isinstance(each, SetChecker)]
-    held: list[Row] = []
-    ids: list[str] = []
-    findings: list[Finding] = []
-    silences: list[_Silence] = []
-    same: dict[_Silence, _Silence] = {}
+    single = [each for each in asked if isinstance(each, RowChecker)]
+    parted = [each for each in asked if isinstance(each, SetChecker) and not each.whole]
+    whole = [each for each in asked if isinstance(each, SetChecker) and each.whole]
+    held = Spooled[Row]()
+    ids = Spooled[str]()
+    findings = Spooled[Finding]()
+    states: list[_State] = []
+    same: dict[_State, _State] = {}
+    of_walks: dict[str, list[Finding]] = {}
     diagnoses: list[Diagnosis] = []
     acted = 0
 
-    def take(batch: Sequence[Row], answers: Mapping[str, Answer]) -> list[Finding]:
-        told_now: list[Finding] = []
+    def take(answers: Mapping[str, Answer], rows: int) -> dict[str, _State]:
+        """Keep what was found in so many rows; return what is to be said of those of which something is."""
+        said: dict[str, _State] = {}
         for name, answer in answers.items():
+            for row_id, why in answer.unchecked.items():
+                hits, silence = said.get(row_id, _NOTHING)
+                said[row_id] = hits, (*silence, (name, why))
             found = [_placed(each, scales) for each in answer.findings if each.score >= limits.at[name]]
-            sums[name].add(answer, [row.id for row in batch], found)
-            told_now += found
-        findings.extend(told_now)
-        return told_now
+            sums[name].add(answer, rows, found)
+            findings.extend(found)
+            for each in found:
+                hits, silence = said.get(each.row_id, _NOTHING)
+                said[each.row_id] = tuple(sorted({*hits, each.risk})), silence
+                if each.row_id in of_walks:
+                    of_walks[each.row_id].append(each)
+        return said
 
     for batch, answers in _answered(rows, single, workers, settings):
-        found = take(batch, answers)
-        ids.extend(row.id for row in batch)
+        answers |= {each.name: ask(each, batch) for each in parted}
+        walks = [row for row in batch if any(node.message.tool_calls for node in row.nodes)]
+        acted += len(walks)
+        of_walks |= {row.id: [] for row in walks}
+        said = take(answers, len(batch))
         for row in batch:  # most rows are let be for the same reasons: they are kept once
-            silence = tuple((name, why) for name, each in answers.items() if (why := each.unchecked.get(row.id)))
-            silences.append(same.setdefault(silence, silence))
+            state = said.get(row.id, _NOTHING)
+            ids.append(row.id)
+            states.append(same.setdefault(state, state))
         if whole:
             held.extend(batch)
         else:
-            diagnoses += _diagnosed(batch, found)
-        acted += sum(any(node.message.tool_calls for node in row.nodes) for row in batch)
+            diagnoses += _diagnosed(walks, of_walks)
+            of_walks.clear()
         told(len(ids))
     for each in whole:
-        answer = ask(each, held)
-        take(held, {each.name: answer})
+        said = take({each.name: ask(each, held)}, len(held))
         for place, row_id in enumerate(ids):
-            if row_id in answer.unchecked:
-                silence = (*silences[place], (each.name, answer.unchecked[row_id]))
-                silences[place] = same.setdefault(silence, silence)
-    diagnoses += _diagnosed(held, findings)
-    made = _summed(source, ids, asked, cards, limits, sums, findings, silences, weights)
+            if row_id in said:
+                (hits, silence), (more, further) = states[place], said[row_id]
+                state = tuple(sorted({*hits, *more})), (*silence, *further)
+                states[place] = same.setdefault(state, state)
+    diagnoses += _diagnosed((row for row in held if row.id in of_walks), of_walks)
+    made = _summed(source, ids, asked, cards, limits, sums, findings, states, weights)
     made.diagnoses, made.acted = diagnoses, acted
     return made
 
 
 _Silence = tuple[tuple[str, str], ...]
 """Which checkers said nothing of a row, and why."""
+_State = tuple[tuple[str, ...], _Silence]
+"""The risks that were detected in a row, and who said nothing of it."""
+_NOTHING: _State = (), ()
 
 
-def _diagnosed(rows: Sequence[Row], findings: Iterable[Finding]) -> list[Diagnosis]:
-    of_row: dict[str, list[Finding]] = {}
-    for each in findings:
-        of_row.setdefault(each.row_id, []).append(each)
-    return [one for row in rows for one in diagnose(row, of_row.get(row.id, ()))]
+def _diagnosed(walks: Iterable[Row], of_row: Mapping[str, Sequence[Finding]]) -> list[Diagnosis]:
+    return [one for row in walks for one in diagnose(row, of_row.get(row.id, ()))]
 
 
 def held_to(asked: Sequence[Checker], cards: Mapping[str, Card], alarms: float | None) -> Thresholds:
@@ -178,13 +242,13 @@ class _Sum:
 
     def __init__(self) -> None:
         self.checked = 0
-        self.detected: set[str] = set()
+        self.detected = 0
         self.why: Counter[str] = Counter()
         self.seconds = 0.0
 
-    def add(self, answer: Answer, ids: Sequence[str], found: Sequence[Finding]) -> None:
-        self.checked += len(ids) - len(answer.unchecked)
-        self.detected.update(each.row_id for each in found)
+    def add(self, answer: Answer, rows: int, found: Sequence[Finding]) -> None:
+        self.checked += rows - len(answer.unchecked)
+        self.detected += len({each.row_id for each in found})
         self.why.update(answer.unchecked.values())
         self.seconds += answer.seconds
 
@@ -237,33 +301,37 @@ def _work(batch: list[Row]) -> dict[str, Answer]:
 
 def _summed(
     source: str,
-    ids: Sequence[str],
+    ids: Iterable[str],
     asked: Sequence[Checker],
     cards: Mapping[str, Card],
     limits: Thresholds,
     sums: Mapping[str, _Sum],
-    findings: list[Finding],
-    silences: Sequence[_Silence],
+    findings: Sequence[Finding],
+    states: Sequence[_State],
     weights: Mapping[str, float] | None,
 ) -> Audit:
     by_risk: dict[str, list[Checker]] = {}
     for each in asked:
         by_risk.setdefault(each.risk, []).append(each)
-    detected = {risk: set[str]().union(*(sums[each.name].detected for each in of)) for risk, of in by_risk.items()}
-    said: dict[tuple[tuple[str, ...], _Silence], tuple[dict[str, str], dict[str, str]]] = {}
-    verdicts: list[RowVerdicts] = []
-    for row_id, silence in zip(ids, silences, strict=True):
-        hit = tuple(risk for risk, of in detected.items() if row_id in of)
-        if (hit, silence) not in said:
-            said[hit, silence] = _verdicts(by_risk, hit, dict(silence))
-        verdicts.append(RowVerdicts(row_id=row_id, verdicts=said[hit, silence][0], why=said[hit, silence][1]))
-    checked = Counter(risk for each in verdicts for risk, said in each.verdicts.items() if said != NOT_CHECKED)
+    kinds: dict[_State, int] = {}
+    verdicts = Verdicts()
+    for row_id, state in zip(ids, states, strict=True):
+        if state not in kinds:
+            hit, silence = state
+            said, why = _verdicts(by_risk, hit, dict(silence))
+            kinds[state] = verdicts.kind(RowVerdicts(row_id="", verdicts=said, why=why))
+        verdicts.add(row_id, kinds[state])
+    checked, detected = Counter[str](), Counter[str]()
+    for each, rows in verdicts.counted():
+        for risk, word in each.verdicts.items():
+            checked[risk] += rows * (word != NOT_CHECKED)
+            detected[risk] += rows * (word == DETECTED)
     found = [
         prevalence(
             risk,
-            len(ids),
+            len(states),
             checked[risk],
-            len(detected[risk]),
+            detected[risk],
             [card for each in of if sums[each.name].checked and (card := fitting(each, cards)) is not None],
             sum(sums[each.name].checked > 0 for each in of),
             limits.at,
@@ -272,7 +340,7 @@ def _summed(
     ]
     return Audit(
         source=source,
-        rows=len(ids),
+        rows=len(states),
         findings=findings,
         verdicts=verdicts,
         told=[_told(each, sums[each.name], limits, cards) for each in asked],
@@ -307,7 +375,7 @@ def _told(each: Checker, said: _Sum, limits: Thresholds, cards: Mapping[str, Car
         threshold=limits.at[each.name],
         calibrated=fitting(each, cards) is not None,
         checked=said.checked,
-        detected=len(said.detected),
+        detected=said.detected,
         unchecked=dict(said.why.most_common(5)),
         seconds=round(said.seconds, 3),
         remark=each.remark(),

@@ -7,7 +7,7 @@
             for node, part, text in self.texts(row):
                 yield self.finding(row, node, part, match.start(), match.end(), score=0.9, evidence="…")
 
-A `RowChecker` sees one row, a `SetChecker` all rows of an audit at once (what asks a model in batches is one, too).
+A `RowChecker` sees one row, a `SetChecker` all rows of an audit at once, or many where its `whole` is false.
 Modules in `silva.curate.audit.checkers` are found by themselves; a package names its classes under `silva.checkers`.
 """
 
@@ -143,7 +143,9 @@ class RowChecker(Checker):
 
 
 class SetChecker(Checker):
-    """Looks at all rows together."""
+    """Looks at many rows together: at all, or (`whole` false) at some at a time, because that is quicker."""
+
+    whole: ClassVar[bool] = True
 
     @abstractmethod
     def check(self, rows: Sequence[Row]) -> Iterable[Finding | NotChecked]:

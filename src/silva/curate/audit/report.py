@@ -7,7 +7,8 @@ their numbers. The page holds no script and loads nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from heapq import nsmallest
 from typing import Any
 
 import msgspec
@@ -105,7 +106,7 @@ def markdown(audit: Audit) -> str:
             "| row | risk | checker | score | p | evidence |",
             "|---|---|---|---:|---:|---|",
         ]
-        for each in ranked(audit.findings)[:LISTED]:
+        for each in ranked(audit.findings):
             p = "" if each.p is None else f"{each.p:.2g}"
             cells = (_plain(each.row_id), each.risk, each.checker, f"{each.score:.2f}", p, _plain(each.evidence))
             lines.append(f"| {' | '.join(cells)} |")
@@ -130,7 +131,7 @@ def html(audit: Audit) -> str:
         summary=summary_lines(audit),
         risks=RISKS,
         axes=axes(audit.diagnoses),
-        findings=ranked(audit.findings)[:LISTED],
+        findings=ranked(audit.findings),
         unlisted=max(0, len(audit.findings) - LISTED),
         unchecked=[RISKS[name].title for name in audit.score.unchecked],
         notes=audit.notes[:LISTED],
@@ -162,9 +163,10 @@ def sarif(audit: Audit) -> dict[str, Any]:
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"tool": tool, "results": results}]}
 
 
-def ranked(findings: Sequence[Finding]) -> list[Finding]:
-    """Findings, the least likely on clean data first, then by score and weight."""
-    return sorted(
+def ranked(findings: Iterable[Finding]) -> list[Finding]:
+    """The first findings that a page lists: the least likely on clean data first, then by score and weight."""
+    return nsmallest(
+        LISTED,
         findings,
         key=lambda each: (1.0 if each.p is None else each.p, -RISKS[each.risk].weight, -each.score, each.row_id),
     )
@@ -204,9 +206,11 @@ def summary_lines(audit: Audit) -> list[str]:
             f"checkers with a card together (wanted: at most {wording.percent(limits.wanted)}; measured on "
             f"{limits.alarms.n} held-out clean rows)"
         )
-    silent = sum(said == NOT_CHECKED for each in audit.verdicts for said in each.verdicts.values())
-    found = sum(said == DETECTED for each in audit.verdicts for said in each.verdicts.values())
-    asked = sum(len(each.verdicts) for each in audit.verdicts)
+    words = Counter[str]()
+    for each, rows in audit.verdicts.counted():
+        for said in each.verdicts.values():
+            words[said] += rows
+    asked, found, silent = words.total(), words[DETECTED], words[NOT_CHECKED]
     lines.append(
         f"Of {asked} verdicts {found} are detected, {silent} not checked, {asked - found - silent} not detected"
     )

@@ -120,6 +120,8 @@ def _daft(on: str) -> Any:
     except ImportError as error:
         raise MissingError(f"on={on}: needs Daft and daft-lance: {INSTALL}") from error
     if place:
+        # Ray gives the workers that it starts niceness 15, so that any other work of the machine keeps them waiting.
+        os.environ.setdefault("RAY_worker_niceness", "0")
         try:
             daft.set_runner_ray(None if place == "ray" else place)
         except ImportError as error:

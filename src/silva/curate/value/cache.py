@@ -18,6 +18,8 @@ from silva.curate.value.scorer import Score
 from silva.errors import StoreError, UsageError
 
 _ASKED_AT_ONCE = 500
+_FORM = "2"
+"""Goes up when what was kept before is not to be found any more: of few samples in form 1 some had another's score."""
 _PATIENCE = 60.0
 """Seconds to wait for another process that writes."""
 
@@ -40,7 +42,7 @@ class ScoreCache:
     """
 
     def __init__(self, folder: Path, name: str, identity: str) -> None:
-        self.path = folder / f"{name}-{identity}.sqlite"
+        self.path = folder / f"{name}-{_FORM}-{identity}.sqlite"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(self.path, timeout=_PATIENCE)

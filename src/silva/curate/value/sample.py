@@ -8,9 +8,10 @@ A sample is made when it is asked for; what lies in memory is an Arrow table.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyarrow as pa
 
 from silva.curate.rows.row import Kind, said
@@ -26,12 +27,14 @@ NO_WALK = "it is no trajectory"
 
 
 class Sample(Record, frozen=True, kw_only=True, gc=True):
-    """One row as scorers see it. `row` is None where only columns were read."""
+    """One row as scorers see it. `row` is None where only columns were read; `verdicts` is what audits said of a walk,
+    by risk, where the scorers that are asked heed it."""
 
     id: str
     question: str
     answer: str
     row: Row | None = None
+    verdicts: Mapping[str, str] = msgspec.field(default_factory=dict[str, str])
 
     @property
     def key(self) -> str:
@@ -63,6 +66,8 @@ class Samples:
     def __init__(self, table: pa.Table, rows: Sequence[Row] = ()) -> None:
         self.table = table
         self.rows = rows
+        self.verdicts: Mapping[str, Mapping[str, str]] = {}
+        """What audits said of rows, by their ids and by risk."""
 
     @classmethod
     def of_rows(cls, rows: Iterable[Row]) -> Samples:
@@ -78,10 +83,17 @@ class Samples:
 
     def at(self, places: Sequence[int]) -> list[Sample]:
         """The samples at some places."""
-        part = self.table.take(pa.array(places, pa.int64())) if len(places) < len(self) else self.table
+        whole = len(places) == len(self) and all(place == at for at, place in enumerate(places))
+        part = self.table if whole else self.table.take(pa.array(places, pa.int64()))
         columns = (part.column(name).to_pylist() for name in ("id", "question", "answer"))
         return [
-            Sample(id=name, question=question or "", answer=answer or "", row=self.rows[place] if self.rows else None)
+            Sample(
+                id=name,
+                question=question or "",
+                answer=answer or "",
+                row=self.rows[place] if self.rows else None,
+                verdicts=self.verdicts.get(name, {}),
+            )
             for place, name, question, answer in zip(places, *columns, strict=True)
         ]
 

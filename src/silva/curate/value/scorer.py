@@ -66,7 +66,7 @@ class AnyScorer(ABC):
 
     `higher` says whether more of it is worth more. `Options` are what it may be told. `relies` names modules besides
     its own whose code changes what it says. `kept`: whether its scores are kept; what costs less than looking it up is
-    not. `apart`: whether it is given to several processes.
+    not. `apart`: whether it is given to several processes. `heeds`: whether it reads what audits said of a walk.
     """
 
     name: ClassVar[str]
@@ -77,6 +77,7 @@ class AnyScorer(ABC):
     relies: ClassVar[tuple[str, ...]] = ()
     kept: ClassVar[bool] = True
     apart: ClassVar[bool] = False
+    heeds: ClassVar[bool] = False
 
     def __init__(self, options: Options | None = None) -> None:
         self.options: Any = options if options is not None else self.Options()

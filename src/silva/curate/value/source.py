@@ -7,10 +7,13 @@ from typing import Any
 
 import pyarrow as pa
 
+from silva.curate.audit.keeping import kept_verdicts
 from silva.curate.rows import read
 from silva.curate.value.config import ScoreConfig
 from silva.curate.value.sample import Samples, of_columns
+from silva.curate.value.scorer import scorers
 from silva.errors import UsageError
+from silva.lake import Lake
 
 
 def samples_of(config: ScoreConfig) -> tuple[Samples, list[str]]:
@@ -26,6 +29,11 @@ def samples_of(config: ScoreConfig) -> tuple[Samples, list[str]]:
         return of_columns(table, config.columns.answer, config.columns.question, config.columns.id), []
     reading = read(config.source, lake=config.lake, where=config.where or None, limit=config.limit)
     samples = Samples.of_rows(reading)
+    known = scorers()
+    if not Path(config.source).is_file() and any(known[name].heeds for name in config.scorers if name in known):
+        with Lake.open(config.lake, mode="read") as lake:
+            for run in {row.trajectory.run_id for row in samples.rows if row.trajectory is not None}:
+                samples.verdicts = {**samples.verdicts, **kept_verdicts(lake, run)}
     return samples, reading.notes
 
 

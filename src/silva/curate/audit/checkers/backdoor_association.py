@@ -6,10 +6,13 @@ from collections.abc import Iterator, Sequence
 
 from silva.curate.audit.backdoor.association import associations
 from silva.curate.audit.checker import Family, SetChecker, checker
+from silva.curate.audit.checkers.backdoor_gradient import drawn
 from silva.curate.audit.finding import Finding, NotChecked
 from silva.curate.rows import Row
 
 _LEAST_ROWS = 50
+MOST_ROWS = 50_000
+"""Rows whose words are held together in memory; of more, so many are drawn, and the rest is not checked."""
 
 
 @checker
@@ -23,15 +26,14 @@ class BackdoorAssociations(SetChecker):
     version = "1"
 
     def check(self, rows: Sequence[Row]) -> Iterator[Finding | NotChecked]:
-        """See `SetChecker`."""
-        able = [row for row in rows if row.reply.strip() and row.prompt.strip()]
+        """See `SetChecker`. Option `rows`: how many are read at most."""
+        able, others = drawn(rows, int(self.options.get("rows", MOST_ROWS)))
         if len(able) < _LEAST_ROWS:
             yield NotChecked(
                 why=f"{len(able)} rows with a prompt and a reply are too few; at least {_LEAST_ROWS} count"
             )
             return
-        ids = {row.id for row in able}
-        yield from (NotChecked(row_id=r.id, why="it has no prompt with a reply") for r in rows if r.id not in ids)
+        yield from others
         for each in associations([(row.prompt, row.reply) for row in able]):
             for place in each.rows:
                 told = f'"{each.trigger}" calls up "{each.answer[:100]}" in {len(each.rows)} rows (p {each.p:.1g})'

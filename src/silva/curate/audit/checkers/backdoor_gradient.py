@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import cache
 from random import Random
 
@@ -26,16 +26,21 @@ def reader() -> Reader:
     return Reader()
 
 
-def drawn(rows: Sequence[Row], most: int) -> tuple[list[Row], list[NotChecked]]:
-    """Rows with a prompt and a reply, at most so many, always the same ones; and why the others are not read."""
-    able = [row for row in rows if row.reply.strip() and row.prompt.strip()]
-    places = sorted(Random(0).sample(range(len(able)), min(most, len(able))))
-    chosen = [able[place] for place in places]
-    known, could = {row.id for row in chosen}, {row.id for row in able}
+def drawn(rows: Sequence[Row], most: int, besides: Set[str] = frozenset()) -> tuple[list[Row], list[NotChecked]]:
+    """Rows with a prompt and a reply, at most so many, always the same ones; and why the others are not read.
+    `besides`: ids of rows that are not asked about."""
+    could = [bool(row.id not in besides and row.reply.strip() and row.prompt.strip()) for row in rows]
+    able = [place for place, each in enumerate(could) if each]
+    known = set(Random(0).sample(able, min(most, len(able))))
     few, none = f"only {most} rows are read; its option rows says how many", "it has no prompt with a reply"
-    return chosen, [
-        NotChecked(why=few if row.id in could else none, row_id=row.id) for row in rows if row.id not in known
-    ]
+    chosen: list[Row] = []
+    others: list[NotChecked] = []
+    for place, row in enumerate(rows):
+        if place in known:
+            chosen.append(row)
+        elif row.id not in besides:
+            others.append(NotChecked(why=few if could[place] else none, row_id=row.id))
+    return chosen, others
 
 
 @checker
@@ -58,8 +63,7 @@ class BackdoorGradients(SetChecker):
     def check(self, rows: Sequence[Row]) -> Iterator[Finding | NotChecked]:
         """See `SetChecker`. Option `rows`: how many are read at most."""
         short = {row.id for row in rows if row.reply.strip() and len(row.reply.split()) < SHORTEST}
-        long = [row for row in rows if row.id not in short]
-        chosen, others = drawn(long, int(self.options.get("rows", MOST_ROWS)))
+        chosen, others = drawn(rows, int(self.options.get("rows", MOST_ROWS)), short)
         if len(chosen) < _LEAST_ROWS:
             yield NotChecked(
                 why=f"{len(chosen)} rows with a prompt and a reply are too few; at least {_LEAST_ROWS} count"

@@ -39,6 +39,7 @@ class HeadChecker(SetChecker):
     """A checker by a trained head. It takes rows a few at a time; one whose texts say nothing to it is not checked."""
 
     family = Family.HEADS
+    whole = False
     needs = ("the embedder minilm (extra embed)",)
     head: ClassVar[str]
     silent: ClassVar[str] = "it says nothing that this head reads"
