@@ -12,12 +12,16 @@ from hypothesis import strategies as st
 from silva.errors import UsageError
 from silva.lake import Lake
 from silva.models.exact import Renderer, open_renderer
+from silva.models.exact.token_table import table_digest, token_table
 from silva.models.model import Sampling
 from silva.rollout import RolloutConfig, run_rollout
 from silva.rollout.agent import View
+from silva.rollout.config import GuidanceConfig
 from silva.rollout.policies import FormError
 from silva.rollout.react import parse, render
 from silva.rollout.rendering import Form, Rendering
+from silva.rollout.vocabulary import written_with
+from silva.train.lake_samples import collect
 from silva.tree import Author, Boundary, Message, Tool, assistant, call, system, tool_result, user
 from silva.tree.exact import seen_ids
 
@@ -229,3 +233,31 @@ def test_the_bundled_models_own_renderer(tmp_path: Path) -> None:
             whole = renderer.render(said, offered, generation_prompt=False)
             assert whole[: len(turn.prompt_ids) + turn.tokens.sampled] == turn.prompt_ids + turn.tokens.ids
             messages = (*messages, turn.message, user("And?"))
+
+
+async def test_samples_say_which_tokens_their_ids_stand_for(tmp_path: Path) -> None:
+    """By what the tokens are: a folder of as many tokens, its ids in another order, is another vocabulary."""
+    one = folder_of(tmp_path / "one", CHATML, ("<|im_start|>", "<|im_end|>"), "<|im_end|>")
+    other = folder_of(tmp_path / "other", CHATML, ("<|im_end|>", "<|im_start|>"), "<|im_end|>")
+    told: dict[str, str] = {}
+    for name, folder in (("a", one), ("b", other)):
+        given = {
+            "run": name,
+            "env": "arithmetic",
+            "policy": "expert",
+            "renderer": str(folder),
+            "agent": "react",
+            "lake": str(tmp_path / "lake"),
+            "tasks": {"limit": 1},
+            "hosts": {"inline": True},
+        }
+        await run_rollout(RolloutConfig.model_validate(given))
+        with Lake.open(tmp_path / "lake", mode="read") as lake:
+            (sample,) = collect(lake, lake.trajectories(run_id=name)).samples
+        told[name] = sample.attributes["tokenizer"]
+    assert told == {"a": table_digest(token_table(one)), "b": table_digest(token_table(other))}
+    assert told["a"] != told["b"] and len(token_table(one)) == len(token_table(other))
+    people = RolloutConfig.model_validate({"run": "c", "env": "arithmetic", "model": f"local:{one}", "lake": "l"})
+    with pytest.raises(UsageError, match="stand for other tokens than those of"):
+        written_with(people.model_copy(update={"guidance": GuidanceConfig(renderer=str(other))}))
+    assert written_with(people) == told["a"]

@@ -317,11 +317,13 @@ def test_what_the_policy_cannot_read_is_refused_by_name(engines):
         trajectory_id="abcdef123456",
     )
     foreign = replace(each, ids=each.ids + WORDS)
+    alike = replace(each, attributes={"tokenizer": "of as many tokens"})
     seen = replace(each, images=(Image(hash="h", position=0),))
     unknown = replace(each, logprobs=np.where(each.drawn, np.nan, 0).astype(np.float32))
     for wrong, loss, said in (
         (tall, sft, "context holds 128"),
         (foreign, sft, "another tokenizer"),
+        (alike, sft, "another tokenizer"),
         (seen, sft, "images"),
         (unknown, grpo, "has no log-probabilities"),
     ):

@@ -36,7 +36,9 @@ from silva.rollout.roles import known_roles
 from silva.rollout.scheduler import Scheduler
 from silva.rollout.slots import Remembered, Slot, slots
 from silva.rollout.tasks import choose_tasks
+from silva.rollout.vocabulary import written_with
 from silva.tree import Lineage, Run, Task, Trajectory
+from silva.tree.run import TOKENIZER
 
 if TYPE_CHECKING:
     from silva.rollout.on_ray.crew import Crew
@@ -203,7 +205,12 @@ def _take_up(lake: Lake, config: RolloutConfig, resume: bool, retry: frozenset[s
 
 
 def new_run(config: RolloutConfig) -> Run:
-    """The record of a run that begins now."""
+    """The record of a run that begins now.
+
+    Raises:
+        UsageError: the people's renderer writes other ids than the model draws.
+    """
+    tokenizer = written_with(config)
     return Run(
         id=config.run,
         envs=config.env,
@@ -213,6 +220,7 @@ def new_run(config: RolloutConfig) -> Run:
         config=redact_json(config.model_dump(mode="json"), names=True),
         lineage=Lineage(code=f"silva {silva.__version__}", config=config.growth_digest()),
         started=time.time(),
+        summary={TOKENIZER: tokenizer} if tokenizer else {},
     )
 
 

@@ -17,6 +17,7 @@ from silva.train.sample import Sample, SampleError
 from silva.train.samples import DEFAULT, SampleReader
 from silva.train.stretch import Reading
 from silva.tree import InexactTokensError, Status, Trajectory, Tree, groups, masked_nodes
+from silva.tree.run import TOKENIZER
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +130,17 @@ def collect(
     last, ended = usable(trajectories, failed)
     masked = masked_nodes(judged for run_id in runs_of(ended) for judged in lake.supervisions(run_id=run_id))
     reading = replace(reading, masked=reading.masked | masked)
+    told = {name: run.summary.get(TOKENIZER) for name in runs_of(ended) if (run := lake.run(name)) is not None}
     samples: list[Sample] = []
     why: list[str] = []
     for each, given in zip(ended, read(lake, ended, reading), strict=True):
         if isinstance(given, Refused):
             why.append(refused(each, given.why, inexact))
-        else:
-            samples += given
+            continue
+        if tokenizer := told.get(each.run_id):
+            for sample in given:
+                sample.attributes[TOKENIZER] = tokenizer
+        samples += given
     return Collected(
         samples=tuple(samples),
         trajectories=len(ended) - len(why),

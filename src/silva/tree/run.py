@@ -8,6 +8,9 @@ import msgspec
 
 from silva.tree.message import Json, Record
 
+TOKENIZER = "tokenizer"
+"""The member of a run's summary, and of a sample's attributes, that says by a digest which tokens its ids stand for."""
+
 
 class Lineage(Record, frozen=True, kw_only=True):
     """What made a row: code version (package version or commit), the config's digest, parent data by name@version."""

@@ -10,8 +10,25 @@ from silva.models.exact.folder import read_folder
 from silva.models.exact.renderer import Renderer
 from silva.models.exact.scripted import ByteRenderer
 from silva.models.exact.templated import TemplateRenderer
+from silva.models.exact.token_table import table_digest, token_table
 
 LOCAL, SCRIPTED = "local", "scripted"
+
+
+def source_digest(source: str | Path) -> str:
+    """Which tokens the ids of a renderer's source stand for (`table_digest`); "" where it has no table.
+
+    Raises:
+        UsageError: its tokenizer cannot be read.
+        MissingError: the bundled model is not installed.
+    """
+    if source == SCRIPTED:
+        return ""
+    if source == LOCAL:
+        from silva.models.bundled import weights_folder
+
+        source = weights_folder()
+    return table_digest(token_table(Path(source)))
 
 
 def open_renderer(

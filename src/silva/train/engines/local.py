@@ -164,9 +164,12 @@ class LocalEngine:
         Raises:
             SampleError, BatchError, UsageError: one cannot; the teacher is missing or cannot read one.
         """
-        check_readable(samples, int(self._model.config.vocab_size), self.context)
+        self._readable(samples)
         check_known(samples, algorithm)
         check_taught(samples, algorithm, self._teacher)
+
+    def _readable(self, samples: Sequence[Sample]) -> None:
+        check_readable(samples, int(self._model.config.vocab_size), self.context, tokenizer=self._tokenizer)
 
     def forward_backward(self, samples: Sequence[Sample], algorithm: Algorithm) -> StepResult:
         """See `Engine`."""
@@ -204,7 +207,7 @@ class LocalEngine:
     def logprobs(self, samples: Sequence[Sample]) -> list[Floats]:
         """See `Engine`."""
         self._model.eval()
-        check_readable(samples, int(self._model.config.vocab_size), self.context)
+        self._readable(samples)
         found: list[Floats] = []
         with torch.no_grad():
             for sample in samples:

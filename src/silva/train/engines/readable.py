@@ -10,6 +10,7 @@ import numpy as np
 from silva.errors import UsageError
 from silva.train.algorithms.totals import loss_positions
 from silva.train.sample import Sample, SampleError
+from silva.tree.run import TOKENIZER
 
 if TYPE_CHECKING:
     from silva.train.algorithms import Algorithm
@@ -21,6 +22,7 @@ def check_readable(
     vocabulary: int,
     context: int,
     shorten: str = "truncate it with `silva train samples --limit`",
+    tokenizer: str = "",
 ) -> None:
     """Check length, ids and kind.
 
@@ -29,6 +31,7 @@ def check_readable(
         vocabulary: how many ids the weights know.
         context: how many they read at most.
         shorten: how one that is too long can be made shorter.
+        tokenizer: digest of the tokens that the weights' ids stand for, where it is known.
 
     Raises:
         SampleError: one is too long, shows images, or holds ids of another tokenizer.
@@ -42,6 +45,12 @@ def check_readable(
             raise SampleError(
                 f"{sample.name}: it holds id {int(sample.ids.max())}, the policy has {vocabulary}: it was made "
                 "with another tokenizer"
+            )
+        theirs = sample.attributes.get(TOKENIZER)
+        if tokenizer and theirs and theirs != tokenizer:
+            raise SampleError(
+                f"{sample.name}: its ids are of another tokenizer ({theirs[:12]}) than the policy's, {tokenizer[:12]}; "
+                "roll out with the policy's own, or train a policy of that family"
             )
 
 
