@@ -17,7 +17,6 @@ from silva.models.bundled import require, weights_folder
 from silva.models.exact.folder import read_folder
 from silva.models.local.network import Network, Past
 from silva.models.local.prompt import Prompter
-from silva.models.local.weights import fingerprint
 from silva.tree import Message
 
 TOKENS = 2048
@@ -119,16 +118,6 @@ class Likelihood:
         if ids not in self._known:
             self._known = {ids: self._network.remember(ids)}
         return count, self._known[ids]
-
-
-def weights_of(folder: Path | None) -> tuple[Path, str]:
-    """The folder of the weights (the bundled ones for None) and their digest.
-
-    Raises:
-        MissingError, UsageError: as `Likelihood`.
-    """
-    folder = folder or weights_folder()
-    return folder, fingerprint(folder, folder.name)
 
 
 def _batches(lengths: Sequence[int]) -> list[list[int]]:
