@@ -22,6 +22,7 @@ from silva.rollout.react import parse, render
 from silva.rollout.rendering import Form, Rendering
 from silva.rollout.vocabulary import written_with
 from silva.train.lake_samples import collect
+from silva.train.stretch import Reading
 from silva.tree import Author, Boundary, Message, Tool, assistant, call, system, tool_result, user
 from silva.tree.exact import seen_ids
 
@@ -253,7 +254,7 @@ async def test_samples_say_which_tokens_their_ids_stand_for(tmp_path: Path) -> N
         }
         await run_rollout(RolloutConfig.model_validate(given))
         with Lake.open(tmp_path / "lake", mode="read") as lake:
-            (sample,) = collect(lake, lake.trajectories(run_id=name)).samples
+            (sample,) = collect(lake, lake.trajectories(run_id=name), Reading(logprobs="optional")).samples
         told[name] = sample.attributes["tokenizer"]
     assert told == {"a": table_digest(token_table(one)), "b": table_digest(token_table(other))}
     assert told["a"] != told["b"] and len(token_table(one)) == len(token_table(other))
