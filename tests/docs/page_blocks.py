@@ -7,6 +7,7 @@ comment before a block says what a reader does besides:
 
     <!-- run: again -->    look again until it shows that
     <!-- run: beside -->   leave it running in a terminal of its own, and look at what it shows
+    <!-- run: elsewhere -->  typed by another test than the page's own
 """
 
 from __future__ import annotations

@@ -54,6 +54,18 @@ def test_a_page_does_what_it_says_from_top_to_bottom(page: Path, tmp_path: Path)
     pytest.importorskip("torch")
     with Reader(tmp_path, INSTEAD) as reader:
         for block in blocks(page):
+            if block.how != "elsewhere":
+                reader.follow(block)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(probe().problem), reason="needs sandboxes")
+def test_the_loops_of_the_readme_that_stand_for_themselves_end_in_their_reports(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    found = [block for block in blocks(README) if block.how == "elsewhere"]
+    assert len(found) == 2
+    with Reader(tmp_path) as reader:
+        for block in found:
             reader.follow(block)
 
 

@@ -3,27 +3,27 @@ makes the same versions as one that was left alone; what it shows is there; with
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import subprocess
-import sys
-import time
+import asyncio
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from one_process import begin_whole, kill_in
 
 from silva.lake import Lake
+from silva.loops.coevolve import growing
 from silva.loops.coevolve.config import CoEvolveConfig
 from silva.loops.coevolve.kind import COEVOLVE
 from silva.loops.coevolve.stages import grow, signals
 from silva.loops.coevolve.tasks import grown, held_out
 from silva.loops.kernel.kinds import read_loop
+from silva.loops.kernel.ledger import Entry
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.shown import read_shown
 from silva.loops.line.head import registry
-from silva.loops.roles import born
+from silva.loops.roles import Candidate, born
+from silva.loops.roles.born import keep
 
 pytestmark = pytest.mark.slow
 
@@ -31,12 +31,6 @@ pytest.importorskip("torch")
 pytest.importorskip("peft")
 
 BOXES = Path(__file__).parents[2] / "examples" / "coevolve" / "boxes.py"
-TURN = """
-import json, sys
-from silva.loops.coevolve.config import CoEvolveConfig
-from silva.loops.kernel.turn import turn
-turn(CoEvolveConfig.model_validate(json.loads(sys.argv[1])), here=True)
-"""
 
 
 def configuration(folder: Path) -> dict[str, Any]:
@@ -77,9 +71,16 @@ def configuration(folder: Path) -> dict[str, Any]:
     }
 
 
-def begin(folder: Path) -> subprocess.Popen[bytes]:
-    words = [sys.executable, "-c", TURN, json.dumps(configuration(folder))]
-    return subprocess.Popen(words, stdout=subprocess.DEVNULL, start_new_session=True)
+def taught(folder: Path) -> None:
+    """Run a loop's stages up to the first that is not every line's own."""
+    folder.mkdir()
+    loop = COEVOLVE.open(CoEvolveConfig.model_validate(configuration(folder)))
+    loop.keep_config()
+    for stage in loop.plan:
+        if stage.round > 1 or stage.name.startswith(("prove", "report")):
+            break
+        outputs = COEVOLVE.run(loop, stage)
+        loop.ledger.append(Entry(stage=stage.name, event="ended", inputs=stage.inputs, at=1.0, outputs=outputs))
 
 
 def made(loop: Loop[CoEvolveConfig]) -> tuple[list[Any], list[str]]:
@@ -91,28 +92,22 @@ def made(loop: Loop[CoEvolveConfig]) -> tuple[list[Any], list[str]]:
 
 
 def test_a_killed_loop_grows_the_same_tasks_and_makes_the_same_versions(tmp_path: Path) -> None:
-    left_alone = begin(tmp_path / "left alone")
-    assert left_alone.wait(timeout=900) == 0
-    folder = tmp_path / "killed"
+    alone, killed = tmp_path / "left alone", tmp_path / "killed"
+    taught(alone)
+    shutil.copytree(alone, killed)  # a folder may be moved with the lake in it
+    left = begin_whole("coevolve", configuration(alone))
     for stage in ("round-2.grow", "round-3.rollout"):
-        process = begin(folder)
-        deadline = time.monotonic() + 600
-        while time.monotonic() < deadline and process.poll() is None:
-            ledger = folder / "ledger.jsonl"
-            if ledger.exists() and f'"stage":"{stage}"'.encode() in ledger.read_bytes():
-                break
-            time.sleep(0.02)
-        time.sleep(0.3)  # into the stage
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    assert begin(folder).wait(timeout=900) == 0
+        kill_in(begin_whole("coevolve", configuration(killed)), killed, stage)
+    assert begin_whole("coevolve", configuration(killed)).wait(timeout=900) == 0
+    assert left.wait(timeout=900) == 0
 
-    one, other = (read_loop(each)[1] for each in (tmp_path / "left alone", folder))
+    one, other = (read_loop(each)[1] for each in (alone, killed))
     assert set(other.ledger.over()) == {stage.name for stage in other.plan}
     assert made(one) == made(other)
     _grew(one)
     _shows(one)
     _without_signals(one)
+    _grows_where_a_grown_task_was_explored(one)
 
 
 def _grew(loop: Loop[CoEvolveConfig]) -> None:
@@ -146,3 +141,13 @@ def _without_signals(loop: Loop[CoEvolveConfig]) -> None:
     stages = {stage.name: stage for stage in blind.plan}
     assert signals.run(blind, stages["round-2.signals"])["signals"] == {"blamed": 0}
     assert grow.run(blind, stages["round-2.grow"])["accepted"] == []  # nobody was blamed, so nothing is explored
+
+
+def _grows_where_a_grown_task_was_explored(loop: Loop[CoEvolveConfig]) -> None:
+    task, how = grown(loop)[0]
+    with Lake.open(loop.lake) as lake:
+        asyncio.run(keep(lake, "later", [task]))  # as an exploration that begins at it keeps it
+    again = Candidate(place=task, goal=how.goal, solution=how.solution)
+    asyncio.run(growing.admitted(loop, "later", [again], 3, ()))
+    with Lake.open(loop.lake, mode="read") as lake:
+        assert [(each.round, each.reason) for _, each in born(lake, "later", 3)] == [(3, "known")]

@@ -35,7 +35,7 @@ SCRIPTED = Path(__file__).parents[2] / "examples" / "programs" / "mini.yaml"
 
 def small(folder: Path, **changes: Any) -> dict[str, Any]:
     """The example with a policy that learns nothing much, within seconds."""
-    said: dict[str, Any] = yaml.safe_load((EXAMPLES / "tiny.yaml").read_text(encoding="utf-8"))
+    said: dict[str, Any] = yaml.safe_load((EXAMPLES / "depot.yaml").read_text(encoding="utf-8"))
     tasks = {"limit": 120, "train": 0.5, "dev": 0.5, "test": 0.0}
     return {
         **said,

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import signal
-import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from one_process import begin_whole, kill_in
 from small_flywheel import sums
 from small_sport import preferring
 
@@ -29,8 +24,6 @@ from silva.train.sample_file import read_samples
 pytestmark = pytest.mark.slow
 
 pytest.importorskip("torch")
-
-Begin = Callable[..., subprocess.Popen[bytes]]
 
 
 def here(folder: Path, last: int) -> None:
@@ -55,7 +48,7 @@ def made(folder: Path) -> dict[str, Any]:
     }
 
 
-def test_a_killed_loop_ends_with_the_pairs_and_versions_of_one_that_was_not(tmp_path: Path, begin: Begin) -> None:
+def test_a_killed_loop_ends_with_the_pairs_and_versions_of_one_that_was_not(tmp_path: Path) -> None:
     tasks = sums(tmp_path / "tasks.jsonl", 50)
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     whole.mkdir()
@@ -64,20 +57,9 @@ def test_a_killed_loop_ends_with_the_pairs_and_versions_of_one_that_was_not(tmp_
     shutil.copytree(whole, killed)  # a folder may be moved with the lake in it
     here(whole, last=3)
 
-    config = killed.with_suffix(".yaml")
-    config.write_text(yaml.safe_dump(preferring(killed, tasks)), encoding="utf-8")
     for stage in ("round-2.search", "round-2.check", "round-3.train"):
-        process = begin(config, "sport")
-        deadline = time.monotonic() + 600
-        while time.monotonic() < deadline and process.poll() is None:
-            if f'"stage":"{stage}"'.encode() in (killed / "ledger.jsonl").read_bytes():
-                break
-            time.sleep(0.05)
-        time.sleep(0.5)  # into the stage; where it has ended already, the next is cut off
-        assert process.poll() is None
-        os.kill(process.pid, signal.SIGKILL)
-        assert process.wait() == -signal.SIGKILL
-    assert begin(config, "sport").wait(timeout=900) == 0
+        kill_in(begin_whole("sport", preferring(killed, tasks)), killed, stage)
+    assert begin_whole("sport", preferring(killed, tasks)).wait(timeout=900) == 0
 
     one, other = made(whole), made(killed)
     assert one == other and one["pairs"] and len(one["versions"]) == 4
@@ -100,5 +82,3 @@ def test_a_killed_loop_ends_with_the_pairs_and_versions_of_one_that_was_not(tmp_
     assert "<script" not in page and "Pairs by round" in page
     said = json.loads((killed / "report.json").read_text(encoding="utf-8"))
     assert said["pairs"] and {"chosen", "rejected", "parent", "verifier", "gap"} <= said["pairs"][0].keys()
-    assert begin(config, "sport").wait(timeout=300) == 0
-    assert len(read_loop(killed)[1].ledger.entries) == len(loop.ledger.entries)

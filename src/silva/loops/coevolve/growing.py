@@ -154,7 +154,7 @@ async def admitted(
     environment and seconds it took. What a killed stage has kept is not judged again."""
     began = time.monotonic()
     async with Lake.open(loop.lake) as lake:
-        there = born(lake, run)
+        there = born(lake, run, round)
         if there:
             return sum(how.steps for _, how in there), sum(how.seconds for _, how in there)
         async with hosts(loop) as pool:

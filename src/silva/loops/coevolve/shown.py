@@ -265,7 +265,7 @@ def _all(loop: Loop[CoEvolveConfig], growths: Outputs) -> list[tuple[Task, Born]
     if not growths:
         return []
     with Lake.open(loop.lake, mode="read") as lake:
-        return [each for said in growths.values() for each in born(lake, str(said["run"]))]
+        return [each for number, said in growths.items() for each in born(lake, str(said["run"]), number)]
 
 
 def _shown(task: Task, how: Born) -> ShownBorn:

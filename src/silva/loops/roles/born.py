@@ -120,14 +120,16 @@ def born_of(task: Task) -> Born | None:
         raise StoreError(f"task {task.id}: how it came about cannot be read ({error})") from error
 
 
-def born(lake: Lake, run: str) -> list[tuple[Task, Born]]:
-    """The synthesised tasks of a run, refused ones too, by id.
+def born(lake: Lake, run: str, round: int | None = None) -> list[tuple[Task, Born]]:
+    """The synthesised tasks of a run, refused ones too, by id. With `round` those that were made in that round alone: a
+    run that was explored from tasks of earlier rounds has these, too.
 
     Raises:
         StoreError: what one says of itself cannot be read.
     """
     tasks = sorted(lake.tasks(run_id=run), key=lambda task: task.id)
-    return [(task, found) for task in tasks if (found := born_of(task)) is not None]
+    made = [(task, found) for task in tasks if (found := born_of(task)) is not None]
+    return [(task, found) for task, found in made if round is None or found.round == round]
 
 
 async def keep(lake: Lake, run: str, tasks: Iterable[Task]) -> list[Task]:

@@ -53,7 +53,7 @@ def run(loop: Loop[CoEvolveConfig], stage: Stage) -> Json:
     steps, seconds = asyncio.run(growing.admitted(loop, explored.run, chosen, stage.round, known))
     tell(4, 5)
     with Lake.open(loop.lake, mode="read") as lake:
-        kept = {(how.parent, how.goal.words): (task, how) for task, how in born(lake, explored.run)}
+        kept = {(how.parent, how.goal.words): (task, how) for task, how in born(lake, explored.run, stage.round)}
     judged = [kept[key] for each in chosen if (key := (each.place.id, each.goal.words)) in kept]
     accepted = [(task, how) for task, how in judged if how.verdict == "accepted"][: grow.tasks * share]
     waiting = [task.id for task, how in judged if how.verdict == "waiting"][: grow.tasks * share]
