@@ -18,7 +18,7 @@ from silva.rollout.acted import Acted, in_all
 from silva.tree import Json
 
 PAPER_TOKENS, PAPER_SECONDS = 0.51e6, 405.0
-"""Of the paper for 1,000 retained turns (its table 4): tokens of a model, and seconds."""
+"""Of the paper for 1,000 retained turns (its figure 3): tokens of a model, and seconds."""
 
 
 def shown(loop: Loop[CurateEvoConfig]) -> Shown:
@@ -136,13 +136,19 @@ def _cost(loop: Loop[CurateEvoConfig]) -> Sheet:
     tokens = sum(deed.prompt_tokens + deed.completion_tokens for deed in deeds)
     seconds = sum(entry.seconds for entry in loop.ledger.entries)
     thousand = max(1, now["turns"]) / 1000
-    who = ", ".join(f"{deed.role} {deed.by} x {count}" for deed, count in in_all(deeds)) or "nobody"
+    who = ", ".join(f"{deed.role} {deed.by}" for deed, _ in in_all(deeds)) or "nobody"
     return Sheet(
         title="Cost for 1,000 retained turns",
-        columns=("who", "retained turns", "tokens", "seconds, trainings and measuring included"),
+        columns=("who", "retained turns", "tokens", "seconds of who acted", "seconds of all stages"),
         rows=(
-            (who, now["turns"], round(tokens / thousand), round(seconds / thousand, 1)),
-            ("the paper, with a model", None, PAPER_TOKENS, PAPER_SECONDS),
+            (
+                who,
+                now["turns"],
+                round(tokens / thousand),
+                round(sum(deed.seconds for deed in deeds) / thousand, 1),
+                round(seconds / thousand, 1),
+            ),
+            ("the paper, with a model", None, PAPER_TOKENS, None, PAPER_SECONDS),
         ),
     )
 

@@ -112,9 +112,11 @@ def _revisions(loop: Loop[CurateEvoConfig], stage: Stage, phase: Phase, now: Jso
         run=loop.run_name(stage),
     )
     made: list[Revision] = asyncio.run(evolver.revise(source(loop, str(now["digest"])), wanted))
+    # What answers cost that were no revision is paid, too.
+    spent = (evolver.spent,) if evolver.spent.seconds or evolver.spent.completion_tokens else ()
     return {
         "revisions": [msgspec.to_builtins(each) for each in made],
-        "acted": [msgspec.to_builtins(deed) for each in made for deed in each.acted],
+        "acted": [msgspec.to_builtins(deed) for deed in spent or [deed for each in made for deed in each.acted]],
     }
 
 

@@ -10,9 +10,10 @@ import msgspec
 
 from silva.curate.curation.source import Curation, curation
 from silva.errors import UsageError
-from silva.loops.roles.asking import Asker, Asks
+from silva.loops.roles.asking import Answer, Asker, Asks, RoleError
 from silva.loops.roles.evolver import Evolving, Revision, Wanted, unlike
 from silva.loops.roles.operators_told import told
+from silva.rollout.acted import plus
 from silva.rollout.section import Section
 
 TEMPLATE = """\
@@ -65,7 +66,8 @@ class AskedEvolver(Evolving):
     Options: ClassVar[type[Section]] = EvolvingOptions
 
     async def revise(self, parent: Curation, wanted: Wanted) -> list[Revision]:
-        """See `Evolver`. A program that is none is no revision."""
+        """See `Evolver`. A program that is none is no revision, and neither is an answer that cannot be read as long as
+        another can."""
         points = [{"point": p.point, "evidence": p.evidence, "hint": p.hint} for p in wanted.points]
         fields = {
             "aim": AIMS[wanted.phase],
@@ -77,13 +79,19 @@ class AskedEvolver(Evolving):
         }
         async with Asker(self.role, self.name, self.options) as asker:
             answers = await asyncio.gather(
-                *(asker.ask(TEMPLATE, {**fields, "number": str(n)}, _Program) for n in range(1, wanted.count + 1))
+                *(asker.ask(TEMPLATE, {**fields, "number": str(n)}, _Program) for n in range(1, wanted.count + 1)),
+                return_exceptions=True,
             )
+            self.spent = plus(self.spent, asker.spent)
+        failed = [each for each in answers if isinstance(each, BaseException)]
+        for each in failed:
+            if not isinstance(each, RoleError) or len(failed) == len(answers):
+                raise each
         made: list[Revision] = []
-        for answer in answers:
+        for answer in (each for each in answers if isinstance(each, Answer)):
             try:
                 revised = curation(f"{answer.value.source.rstrip()}\n", "revision")
             except UsageError:
-                continue  # no program: what it cost is counted by the asker, and there is one candidate less
+                continue  # no program: what it cost is in `spent`, and there is one candidate less
             made.append(Revision(curation=revised, note=answer.value.note[:200], acted=(answer.acted,)))
         return list(unlike(made, parent, wanted))

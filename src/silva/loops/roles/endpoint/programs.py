@@ -25,7 +25,7 @@ from silva.lake.layout import is_lake
 from silva.lake.place import place
 from silva.loops.roles.endpoint.evolving import AIMS
 from silva.loops.roles.evolver import Evolving, Revision, Wanted, unlike
-from silva.rollout.acted import Acted, prompt_digest
+from silva.rollout.acted import Acted, plus, prompt_digest
 from silva.rollout.config import ProgramConfig, RolloutConfig
 from silva.rollout.run import run_rollout
 from silva.rollout.section import Section
@@ -99,7 +99,14 @@ class ProgramEvolver(Evolving):
         there = is_lake(place(wanted.lake), make=True)
         begun = there and Lake.open(wanted.lake, mode="read").run(name) is not None
         result = await run_rollout(config, resume=begun)
-        done = {each.task_id: each for each in result.trajectories if each.outcome.failure is None}
+        prompt = prompt_digest(TASK)
+        deeds = {
+            each.task_id: Acted.of(self.role, self.name, each.usage, model=options.model, prompt=prompt)
+            for each in result.trajectories
+        }
+        for each in deeds.values():
+            self.spent = plus(self.spent, each)
+        done = {each.task_id for each in result.trajectories if each.outcome.failure is None}
         if not done:
             failure = next((each.outcome.failure for each in result.trajectories if each.outcome.failure), None)
             why = f"{failure.code}: {failure.message}" if failure is not None else "nothing was played"
@@ -112,9 +119,7 @@ class ProgramEvolver(Evolving):
                 revised = curation(into.read_text(encoding="utf-8"), into.name)
             except (UsageError, UnicodeDecodeError):
                 continue  # no program: its turns stay in the lake, and there is one candidate less
-            usage = done[task.id].usage
-            acted = Acted.of(self.role, self.name, usage, model=options.model, prompt=prompt_digest(TASK))
-            made.append(Revision(curation=revised, note=f"by {options.command.split()[0]}", acted=(acted,)))
+            made.append(Revision(curation=revised, note=f"by {options.command.split()[0]}", acted=(deeds[task.id],)))
         return list(unlike(made, parent, wanted))
 
 
