@@ -110,13 +110,9 @@ def decisions(loop: Loop[LineConfig], title: str, field: str) -> Sheet:
             decided = "rolled back" if outputs.get("rolled_back") else "stays"
         low, high = (None, None) if verdict.gain is None else (verdict.gain.low, verdict.gain.high)
         gain = verdict.gain.value if verdict.gain is not None else None
-        rows.append(
-            (
-                *(stage.name, verdict.left, verdict.right, verdict.left_rate, verdict.right_rate),
-                *(gain, low, high, verdict.tasks, decided),
-            )
-        )
-    columns = ("stage", "against", "version", "its rate", "rate", "gain", "low", "high", "tasks", "decided")
+        both = (verdict.left_rate, verdict.right_rate) if verdict.tasks else (None, None)
+        rows.append((stage.name, verdict.left, verdict.right, *both, gain, low, high, verdict.tasks, decided))
+    columns = ("stage", "against", "version", "rate before", "rate", "gain", "low", "high", "tasks", "decided")
     return Sheet(title=title, columns=columns, rows=tuple(rows))
 
 

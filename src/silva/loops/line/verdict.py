@@ -39,6 +39,8 @@ class Verdict(Record, frozen=True, kw_only=True):
         return self.gain is not None and self.gain.high is not None and self.gain.high < 0
 
     def __str__(self) -> str:
+        if not self.tasks:
+            return f"{self.right} against {self.left}: not measured"
         if self.gain is None or self.gain.low is None or self.gain.high is None:
             return f"{self.right} against {self.left}: {self.tasks} tasks are too few to say"
         return (
