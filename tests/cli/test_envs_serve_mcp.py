@@ -83,6 +83,7 @@ async def test_over_http_only_who_brings_the_token_plays_and_who_leaves_can_come
     try:
         async with httpx2.AsyncClient() as plain:
             assert (await plain.post(url, json={})).status_code == 401
+            assert (await plain.post(url, json={}, headers={"Host": "evil.example"})).status_code == 421
         bearer = {"Authorization": "Bearer a-token-of-a-test"}
         async with (
             httpx2.AsyncClient(headers=bearer, timeout=60) as http,

@@ -93,6 +93,7 @@ async def _http(server: Any, port: int, playing: asyncio.Task[Any]) -> None:
 
     import uvicorn
 
+    from silva.models.serving.server import server_config
     from silva.rollout.mcp_server import guarded
 
     token = os.environ.get(TOKEN) or secrets.token_urlsafe(24)
@@ -103,7 +104,8 @@ async def _http(server: Any, port: int, playing: asyncio.Task[Any]) -> None:
         sys.stderr.write(f"token (shown this once; {TOKEN} sets one): {token}\n")
     sys.stderr.flush()
     app = guarded(server.streamable_http_app(json_response=True), token)
-    config = uvicorn.Config(app, log_level="warning", lifespan="on", timeout_graceful_shutdown=2)
+    config = server_config(app, listening)
+    config.timeout_graceful_shutdown = 2
     serving = uvicorn.Server(config)
 
     def leave(done: Any) -> None:
