@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 from homes import SILVA, environment, silva
+from openlineage_events import full, loaded
+
+from silva.elf.lineage import Lineage
+from silva.elf.plan import Plan
 
 PLAN = {
     "format": 1,
@@ -49,7 +53,17 @@ def test_an_intent_runs_to_a_report_and_its_bytes_are_as_asked(folder: Path) -> 
         json.loads(line) for line in (Path(told["report"]).parent / "openlineage.jsonl").read_text().splitlines()
     ]
     assert lineage[0]["eventType"] == "START" and lineage[-1]["eventType"] == "COMPLETE"
+    assert len(lineage) == 8 and [loaded(each) for each in lineage] == [full(each) for each in lineage]
     assert any(out["outputFacets"]["outputStatistics"]["rowCount"] == 5 for each in lineage for out in each["outputs"])
+
+
+def test_the_client_of_openlineage_reads_what_a_failed_job_says(tmp_path: Path) -> None:
+    said = Lineage(tmp_path, "broken")
+    said.job("FAIL", Plan(intent="deduplicate it", steps=()), "step unique: out of memory")
+    event = json.loads((tmp_path / "openlineage.jsonl").read_text())
+    assert loaded(event)["run"]["facets"]["errorMessage"]["message"] == "step unique: out of memory"
+    with pytest.raises(TypeError):  # what the client does not know is not passed over
+        loaded({**event, "job": {**event["job"], "nick": "x"}})
 
 
 def test_a_killed_job_goes_on_where_it_was_and_leaves_no_process(strange: Path) -> None:

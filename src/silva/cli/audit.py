@@ -96,6 +96,8 @@ def audit(
 
 
 def _plan(begun: Any, as_json: bool) -> int:
+    from silva.curate.audit.thresholds import fitting
+
     limits = begun.thresholds
     if as_json:
         import msgspec
@@ -104,7 +106,7 @@ def _plan(begun: Any, as_json: bool) -> int:
         return Exit.OK
     for each in begun.checkers:
         why = begun.missing.get(each.name)
-        card = "no card" if each.name in limits.uncalibrated else f"detects from {limits.at[each.name]:.3g}"
+        card = "no card" if fitting(each, begun.cards) is None else f"detects from {limits.at[each.name]:.3g}"
         typer.echo(f"{each.name:<24} {each.risk:<22} {each.family.value:<8} {f'not asked: {why}' if why else card}")
     if limits.alarms is not None:
         from silva.report.wording import bounds, percent

@@ -65,26 +65,37 @@ def calibrate(
         list[str] | None, typer.Option(help="A checker, a family or a risk; -NAME leaves it out; all if none.")
     ] = None,
     corpus: Annotated[list[str] | None, typer.Option(help="A corpus of a package; may be said again.")] = None,
+    run: Annotated[
+        list[str] | None, typer.Option(help="A red-team run, labelled by what its attacks brought about.")
+    ] = None,
+    lake: Annotated[str | None, typer.Option(envvar="SILVA_LAKE", help="Where the runs are.")] = None,
     label: Annotated[
         list[str] | None, typer.Option(help="What a label of the files means: 1=jailbreak, 0=clean.")
     ] = None,
     licence: Annotated[str, typer.Option(help="Licence of the files, for the cards.")] = "not told",
     model: Annotated[str, typer.Option(help="Model that judges ask.")] = "",
+    limit: Annotated[
+        int | None,
+        typer.Option(min=1, help="So many risky items, others and traps of each corpus at most: for judges."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was measured as JSON.")] = False,
 ) -> int:
     """Measure checkers on held-out labelled items, and write a card for each."""
+    from silva.curate.audit.attacked import attacked
     from silva.curate.audit.calibrating import calibrate as measure
     from silva.curate.audit.card import write_card
     from silva.curate.audit.checker import Settings, make
-    from silva.curate.audit.corpus import corpora, find_corpus
+    from silva.curate.audit.corpus import Corpus, corpora, find_corpus
     from silva.curate.audit.labelled import LabelledFile
+    from silva.lake import default_location
     from silva.report.wording import bounds, percent
 
     meaning = dict(_meaning(each) for each in label or ())
-    read = [LabelledFile(path, meaning, licence) for path in files or ()]
-    read += [find_corpus(name) for name in (corpus if corpus else () if files else corpora())]
+    read: list[Corpus] = [LabelledFile(path, meaning, licence) for path in files or ()]
+    read += [each for name in run or () for each in attacked(lake or default_location(), name)]
+    read += [find_corpus(name) for name in (corpus if corpus else () if files or run else corpora())]
     asked = make(checker or (), Settings(model=model))
-    made = measure(asked, read, told=lambda line: typer.echo(line, err=True))
+    made = measure(asked, read, most=limit, told=lambda line: typer.echo(line, err=True))
     for card in made:
         write_card(card, output)
     if as_json:
@@ -100,6 +111,9 @@ def calibrate(
                 "traps": card.trapped(),
                 "checked": card.checked(),
                 "corpora": card.corpora,
+                "model": card.model,
+                "agreement": card.agreement,
+                "note": card.note,
             }
             for card in made
         ]
@@ -107,12 +121,13 @@ def calibrate(
         return Exit.OK
     for card in made:
         found, wrong = card.recall(), card.false_alarms()
-        none = f"could check none of {len(card.risky)} risky items" if card.risky else "no risky item"
+        count = len(card.risky) + len(card.own)
+        none = f"could check none of {count} risky items" if count else "no risky item"
         first = none if found is None else f"finds {percent(found.value)} {bounds(found)} of {found.n}"
         second = (
             "no clean item" if wrong is None else f"false alarms {percent(wrong.value)} {bounds(wrong)} of {wrong.n}"
         )
-        typer.echo(f"{card.checker}: {first}; {second}")
+        typer.echo(f"{card.checker}: {first}; {second}" + (f"; {card.note}" if card.note else ""))
     typer.echo(f"{len(made)} cards in {output}")
     return Exit.OK
 

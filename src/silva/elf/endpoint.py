@@ -23,7 +23,7 @@ from silva.models import Request, open_model
 from silva.models.errors import ModelError
 from silva.models.json_objects import json_objects
 from silva.models.model import Sampling
-from silva.tree import Json, assistant, system, user
+from silva.tree import Json, Usage, assistant, system, user
 
 TRIES = 3
 """Replies that a model may give before the planner gives up."""
@@ -59,6 +59,8 @@ class EndpointPlanner:
     def __init__(self, spec: str, tools: Toolbox, terms: Terms) -> None:
         self.name = f"model {spec.rpartition('/')[2]}"
         self._spec, self._tools, self._terms = spec, tools, terms
+        self.spent = Usage()
+        """What its replies cost so far."""
 
     def plan(self, intent: str, known: Known) -> Plan:
         """The plan of an intent.
@@ -77,19 +79,27 @@ class EndpointPlanner:
             for _ in range(TRIES):
                 request = Request(messages=tuple(messages), sampling=Sampling(temperature=0.0, max_tokens=2000))
                 try:
-                    reply = (await model.complete(request)).message.text
+                    completion = await model.complete(request)
                 except ModelError as error:
                     raise UnreachableError(f"the planner's model cannot be asked: {error}") from error
+                self.spent += completion.usage
+                reply = completion.message.text
                 made, why = self._read(reply, intent)
                 if made is not None:
-                    return made
+                    return msgspec.structs.replace(
+                        made, notes=(*made.notes, f"the planner's model took {self._cost()}")
+                    )
                 messages += [
                     assistant(reply),
                     user(f"That plan may not run: {why}. Answer again with one JSON object."),
                 ]
         finally:
             await model.close()
-        raise UsageError(f"the planner's model gave no plan that may run in {TRIES} tries: {why}")
+        raise UsageError(f"the planner's model gave no plan that may run in {TRIES} tries ({self._cost()}): {why}")
+
+    def _cost(self) -> str:
+        tokens = self.spent.prompt_tokens + self.spent.completion_tokens
+        return f"{tokens} tokens" + (f", ${self.spent.usd:.4f}" if self.spent.usd else "")
 
     def _question(self, intent: str, known: Known) -> str:
         tools = [card.schema["function"] for card in self._tools.cards.values() if not card.missing]

@@ -53,7 +53,7 @@ class Lineage:
             "sourceCode": _facet("SourceCodeJobFacet", "1-0-1", language="silva-plan", sourceCode=_text(plan))
         }
         if plan.intent:
-            facets["documentation"] = _facet("DocumentationJobFacet", "1-0-1", description=plan.intent)
+            facets["documentation"] = _facet("DocumentationJobFacet", "1-1-0", description=plan.intent)
         self._send(kind, self._run, self._name, facets, self._errors(why), [], [])
 
     def step(
@@ -70,7 +70,7 @@ class Lineage:
         """An event of one step."""
         run = str(uuid.uuid5(uuid.NAMESPACE_URL, f"silva-elf:{self._name}:{step.id}"))
         parent = _facet(
-            "ParentRunFacet", "1-1-0", run={"runId": self._run}, job={"namespace": "silva-elf", "name": self._name}
+            "ParentRunFacet", "1-2-0", run={"runId": self._run}, job={"namespace": "silva-elf", "name": self._name}
         )
         read = [{"namespace": "silva-elf", "name": digest, "facets": {}} for each in inputs.values() for digest in each]
         for name in ("source", "path", "run", "plan"):
@@ -78,8 +78,8 @@ class Lineage:
                 read.append({"namespace": "silva-source", "name": step.settings[name], "facets": {}})
         wrote = [] if made is None else [_output(result, made)]
         facets: Json = {
-            "jobType": _facet("JobTypeJobFacet", "2-0-3", processingType="BATCH", integration="SILVA", jobType="STEP"),
-            "documentation": _facet("DocumentationJobFacet", "1-0-1", description=card.summary),
+            "jobType": _facet("JobTypeJobFacet", "2-0-4", processingType="BATCH", integration="SILVA", jobType="STEP"),
+            "documentation": _facet("DocumentationJobFacet", "1-1-0", description=card.summary),
         }
         name = f"{self._name}.{step.id}"
         self._send(kind, run, name, facets, {"parent": parent, **self._errors(why)}, read, wrote)
@@ -129,7 +129,7 @@ def _output(result: str, made: Artefact) -> Json:
     if isinstance(made, Rows | Table) and made.rows:
         first = flat(made.rows[0]) if isinstance(made, Rows) else made.rows[0]
         fields = [{"name": key, "type": type(value).__name__} for key, value in first.items()]
-        facets["schema"] = _facet("SchemaDatasetFacet", "1-1-1", fields=fields)
+        facets["schema"] = _facet("SchemaDatasetFacet", "1-2-0", fields=fields)
     statistics = _facet("OutputStatisticsOutputDatasetFacet", "1-0-2", rowCount=len(made))
     return {
         "namespace": "silva-elf",

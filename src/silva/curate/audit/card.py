@@ -43,6 +43,8 @@ class Card(Record, frozen=True, kw_only=True):
 
     Attributes:
         risky: scores of the items that have the risk, in the order that `risky_digest` stands for.
+        own: scores of the risky items of corpora that are for this checker only: its own recall counts them, what is
+            said of all checkers of a risk together does not.
         clean: scores of the items that have no risk at all, by their place in the order of `clean_digest`; zeros left
             out. All checkers score the same ones.
         clean_items: how many clean items there are, zeros included.
@@ -51,6 +53,8 @@ class Card(Record, frozen=True, kw_only=True):
         threshold: from which score the checker detects where no wanted rate is given.
         seconds: processor time an item took, mean.
         note: what to know of it, for people.
+        model: whom it asked, as it was named; the card is of no other.
+        agreement: of the questions it was asked twice, how often it said the same, and how many there were.
     """
 
     checker: str
@@ -59,6 +63,7 @@ class Card(Record, frozen=True, kw_only=True):
     threshold: float
     risky: tuple[float, ...] = ()
     risky_digest: str = ""
+    own: tuple[float, ...] = ()
     clean: dict[int, float] = msgspec.field(default_factory=dict[int, float])
     clean_items: int = 0
     clean_digest: str = ""
@@ -67,10 +72,12 @@ class Card(Record, frozen=True, kw_only=True):
     corpora: tuple[Origin, ...] = ()
     seconds: float = 0.0
     note: str = ""
+    model: str = ""
+    agreement: tuple[int, int] | None = None
 
     def recall(self, threshold: float | None = None) -> Interval | None:
         """The share of risky items found at a threshold, of those checked, with its 95 % interval; None of none."""
-        return _share(self.risky, self.threshold if threshold is None else threshold)
+        return _share((*self.risky, *self.own), self.threshold if threshold is None else threshold)
 
     def false_alarms(self, threshold: float | None = None) -> Interval | None:
         """The share of clean items and of other negatives flagged at a threshold; None where there was none."""
@@ -83,9 +90,8 @@ class Card(Record, frozen=True, kw_only=True):
 
     def checked(self) -> float | None:
         """The share of risky items of which the checker could say something; None where there was none."""
-        if not self.risky:
-            return None
-        return sum(score != UNCHECKED for score in self.risky) / len(self.risky)
+        every = (*self.risky, *self.own)
+        return sum(score != UNCHECKED for score in every) / len(every) if every else None
 
     @property
     def clean_scores(self) -> tuple[float, ...]:
@@ -122,7 +128,7 @@ def read_cards(folder: Path | None = None) -> dict[str, Card]:
     """
     where = FOLDER if folder is None else folder
     if not where.is_dir():
-        raise UsageError(f"audit: {where}: no such folder of cards; make them with silva audit calibrate --output")
+        raise UsageError(f"audit: {where}: no such folder of cards; make them with silva curate calibrate --output")
     found: dict[str, Card] = {}
     for path in sorted(where.glob("*.json")):
         try:

@@ -46,8 +46,8 @@ class Family(StrEnum):
 class Settings(BaseModel):
     """What checkers may use. `model`: who judges ask, as `silva rollout --model` names it ("": nobody); `embedder`: the
     embedder of heads ("": the best there is here); `parallel` questions at once, each answered within `deadline`
-    seconds; `longest`: characters of a text beyond which its row is not checked; `options`: by checker, what only it
-    knows."""
+    seconds and `tokens`; `longest`: characters of a text beyond which its row is not checked; `options`: by checker,
+    what only it knows."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -55,6 +55,7 @@ class Settings(BaseModel):
     embedder: str = ""
     parallel: int = Field(default=4, ge=1)
     deadline: float = Field(default=120.0, gt=0)
+    tokens: int = Field(default=300, ge=1)
     longest: int = Field(default=2_000_000, ge=1000)
     options: dict[str, dict[str, Any]] = {}
 
@@ -85,6 +86,10 @@ class Checker(ABC):
 
     def missing(self) -> str:
         """Why it cannot be asked here and now, in one line that says what to do; "" where it can."""
+        return ""
+
+    def asks(self) -> str:
+        """The model that it asks, as it was named; "" for none. What was measured with one is said of no other."""
         return ""
 
     def remark(self) -> str:
@@ -201,5 +206,5 @@ def make(names: Iterable[str] = (), settings: Settings | None = None) -> list[Ch
         else:
             wanted.update(dict.fromkeys(meant))
     if not wanted:
-        raise UsageError("audit: no checker is left; see `silva audit checkers`")
+        raise UsageError("audit: no checker is left; see `silva curate checkers`")
     return [known[name](settings) for name in wanted]

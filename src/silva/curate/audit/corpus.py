@@ -41,12 +41,14 @@ class Item:
 
 class Corpus(ABC):
     """A labelled corpus. `labels` are the risks its labels speak of: an item without one of them is a negative for it,
-    and says nothing of other risks. `origin` names the package and version or the file."""
+    and says nothing of other risks. `origin` names the package and version or the file. `only`: the checkers it is for,
+    because its faults are of one kind that no other checker looks for; empty: all of the risk."""
 
     name: ClassVar[str]
     licence: ClassVar[str]
     origin: ClassVar[str]
     labels: ClassVar[frozenset[str]]
+    only: ClassVar[frozenset[str]] = frozenset()
 
     def missing(self) -> str:
         """Why it cannot be read here (which package to install); "" where it can."""

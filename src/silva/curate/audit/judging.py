@@ -72,6 +72,10 @@ class JudgeChecker(SetChecker):
         """See `Checker`."""
         return "" if self.settings.model else "it asks a model, and none is named: --model URL#NAME"
 
+    def asks(self) -> str:
+        """See `Checker`."""
+        return self.settings.model
+
     def remark(self) -> str:
         """See `Checker`: what it cost, and how often it agrees with itself."""
         if self.agreement is None:
@@ -130,7 +134,7 @@ class JudgeChecker(SetChecker):
         rules = _RULES.format(fault=self.fault, but=self.but, first=first, second=second)
         request = Request(
             messages=(system(rules), user(text)),
-            sampling=Sampling(temperature=0.0, max_tokens=300),
+            sampling=Sampling(temperature=0.0, max_tokens=self.settings.tokens),
             deadline=self.settings.deadline,
         )
         async with room:

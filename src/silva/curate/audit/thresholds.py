@@ -72,9 +72,11 @@ def thresholds(checkers: Sequence[Checker], cards: Mapping[str, Card], wanted: f
 
 
 def fitting(checker: Checker, cards: Mapping[str, Card]) -> Card | None:
-    """The card of a checker, if it is of its version and has clean items."""
+    """The card of a checker, if it is of its version and of the model it asks, and has clean items."""
     card = cards.get(checker.name)
-    return card if card is not None and card.version == checker.version and (card.clean_items or card.others) else None
+    if card is None or (card.version, card.model) != (checker.version, checker.asks()):
+        return None
+    return card if card.clean_items or card.others else None
 
 
 def alarms_of(cards: Sequence[Card], at: Mapping[str, float]) -> Interval | None:

@@ -26,7 +26,7 @@ class Constraints(RowChecker):
     risk = "instruction_mismatch"
     family = Family.RULES
     summary = "demands that can be verified (lengths, form, words, letter case) and were not met"
-    version = "1"
+    version = "2"
 
     def check(self, row: Row) -> Iterable[Finding] | NotChecked:
         """See `RowChecker`."""

@@ -281,7 +281,8 @@ _FORMS = (
     ),
     _form(
         "holds a word",
-        rf"\b(?:include|use|mention|contain)s? (?:the )?(?:keyword|word|phrase|term)s?:? {_QUOTE}(?! (?:exactly"
+        rf"(?<!never )(?<!not )(?<!n't )\b(?:include|use|mention|contain)s? (?:the )?(?:keyword|word|phrase|term"
+        rf")s?:? {_QUOTE}(?! (?:exactly"
         rf"|at least|\d|\w+ times))",
         lambda match: _holds_word(match[1]),
     ),
