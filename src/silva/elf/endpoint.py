@@ -28,6 +28,10 @@ from silva.tree import Json, Usage, assistant, system, user
 TRIES = 3
 """Replies that a model may give before the planner gives up."""
 _MOST_NAMES = 60
+_LONGEST = 2000
+"""Tokens of a reply."""
+_PATIENCE = 600.0
+"""Seconds that a reply may take; fewer where the job has fewer."""
 
 INSTRUCTIONS = """\
 You turn a request about data into a plan of tool calls. You only plan; somebody else runs the plan after checking it.
@@ -77,7 +81,14 @@ class EndpointPlanner:
         why = ""
         try:
             for _ in range(TRIES):
-                request = Request(messages=tuple(messages), sampling=Sampling(temperature=0.0, max_tokens=2000))
+                left = self._terms.budget.tokens - self.spent.prompt_tokens - self.spent.completion_tokens
+                if left <= 0:
+                    raise UsageError(f"the planner's model spent the budget ({self._cost()}) and gave no plan: {why}")
+                request = Request(
+                    messages=tuple(messages),
+                    sampling=Sampling(temperature=0.0, max_tokens=min(_LONGEST, left)),
+                    deadline=min(_PATIENCE, self._terms.budget.seconds),
+                )
                 try:
                     completion = await model.complete(request)
                 except ModelError as error:
