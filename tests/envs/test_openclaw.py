@@ -7,6 +7,7 @@ import json
 import shutil
 import subprocess
 import sys
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -200,6 +201,9 @@ async def test_the_door_streams_and_its_notes_let_the_conversation_only_grow() -
         more.append({"role": "tool", "tool_call_id": "c1", "content": "a.txt"})
         await asyncio.to_thread(ask, [*first, *more, note])
 
+    stranger = urllib.request.Request(f"http://127.0.0.1:{door.port}/v1/models", headers={"Host": "evil.example"})
+    with pytest.raises(urllib.error.HTTPError, match="421"):
+        await asyncio.to_thread(urllib.request.urlopen, stranger, timeout=60)
     opening = await talk.begin(program_of_two_turns())
     assert [message.role for message in opening.messages] == ["system", "user", "user"]
     second = await talk.answer(assistant("", call("exec", {"command": "ls"}, "c1")))

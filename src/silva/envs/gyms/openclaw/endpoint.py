@@ -16,11 +16,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from silva.envs.gyms.bridge_talk import Cut, Talk
+from silva.hosts import REFUSAL, Hosts
 from silva.tree import Json, Message
 from silva.tree.formats.chat import read_message, read_tool
 
 NOTE = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>"
 _LARGEST = 32 << 20
+_HOSTS = Hosts("127.0.0.1")
 
 
 class Notes:
@@ -59,6 +61,16 @@ class Door:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+
+            def parse_request(self) -> bool:
+                """Whether a request is one; a page of a stranger's site that leads here is answered by no method."""
+                if not super().parse_request():
+                    return False
+                if _HOSTS.known(self.headers.get("Host", "").encode("latin-1", "replace")):
+                    return True
+                self.close_connection = True
+                _send(self, 421, _error(REFUSAL))
+                return False
 
             def do_POST(self) -> None:
                 door._answer(self)
