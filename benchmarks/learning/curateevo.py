@@ -1,6 +1,6 @@
 """CurateEvo against raw data at equal steps (L6): evolved curation code, with all its controls, on one corpus a seed.
 
-    python benchmarks/learning/curateevo.py --env depot --policy tiny --seeds 71 72 73 74 75
+    python benchmarks/learning/curateevo.py --env depot --policy tiny --seeds 76 77 78 79 80
 
 A depot's log (examples/curateevo/depot.py) is full of wrong turns, errands filed under others, workers who give up or
 wander, and hardly an errand for a thing that is nowhere. (`--env houses` is the second environment, without infeasible
@@ -106,7 +106,7 @@ def _config(folder: Path, seed: Seed, changes: dict[str, Any]) -> Any:
 
 def _turned(folder: Path, seed: Seed, changes: dict[str, Any]) -> Loop[Any]:
     """A loop of the example's configuration, turned to its end."""
-    return turn(_config(folder, seed, changes))
+    return turn(_config(folder, seed, changes), here=True)
 
 
 def _practised(evolved: Loop[Any], seed: Seed, mine: Judged) -> Judged:
