@@ -1,6 +1,6 @@
 """A sequence on disk: what an audit of very many rows finds does not have to fit into memory.
 
-append ─▶ an unnamed temporary file, eight bytes of memory an item ─▶ read again in order, or one by one
+append ─▶ memory, then an unnamed temporary file, eight bytes of memory an item ─▶ read in order, or one by one
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from typing import Any, Generic, TypeVar, overload
 from silva.errors import StoreError
 
 T = TypeVar("T")
-_BUFFER = 1 << 20
+_BUFFER = 8 << 20
+"""Bytes that are kept in memory before they are written, so that little of it never is."""
 _READ = 512
 """Items that are read at once."""
 
@@ -74,6 +75,8 @@ class Spooled(Sequence[T], Generic[T]):
         return self._read(at, at + 1)[0]
 
     def _read(self, begin: int, end: int) -> list[T]:
+        if self._file is None:
+            return [pickle.loads(self._unwritten[at]) for at in range(begin, end)]
         self._write()
         first = self._ends[begin]
         data = os.pread(self._file.fileno(), self._ends[end] - first, first) if end > begin else b""

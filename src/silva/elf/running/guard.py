@@ -70,7 +70,7 @@ class Guard:
             found = os.path.realpath(path)
             if found.startswith(self._places) or (not writes and (found + "/").startswith(self._ours)):
                 return
-            if writes and found.startswith(self._temporary):
+            if writes and f"{found}/".startswith(self._temporary):  # a file without a name opens the folder itself
                 return
             what = "write" if writes else "read"
             self._refuse(f"{self._who} opened {found} to {what} it, and its card has no permission {what}")
