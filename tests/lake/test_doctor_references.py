@@ -69,6 +69,17 @@ def test_an_end_that_was_cut_off_is_named_with_what_cannot_be_told(tmp_path):
     assert kinds(location) == set()
 
 
+@pytest.mark.parametrize("left", [b"", MAGIC[:3]])
+def test_a_segment_without_a_beginning_is_told_with_what_cannot_be(tmp_path, left):
+    location = grown(tmp_path / "lake")
+    (location / "journal" / "0000000009.open").write_bytes(left)
+    (finding,) = Lake.open(location, "read").doctor()
+    assert finding.kind == "torn" and "do not tell which" in finding.message
+    with Lake.open(location):
+        pass
+    assert kinds(location) == set()
+
+
 def test_a_walk_without_its_last_node_is_found_and_says_what_it_lacks(tmp_path):
     location = grown(tmp_path / "lake")
     nodes, trajectory = episode(1)

@@ -110,7 +110,14 @@ def _journal(place: Place, tail: Tail | None, repair: bool, writing: bool) -> li
             found = inspect(path)
         except FileNotFoundError:  # compacted while we looked
             continue
-        if found is None or not found.damage:
+        if found is None:
+            message = (
+                f"segment {number} has not even a beginning: its writer was killed as it made it, or the file was "
+                "cut open; the bytes do not tell which. The next writer removes it"
+            )
+            findings.append(Finding(kind="torn", where=f"journal/{path.name}", message=message))
+            continue
+        if not found.damage:
             continue
         torn = path.suffix == ".open" and found.torn
         unfinished = torn and interrupted(path, found)
