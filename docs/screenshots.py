@@ -118,7 +118,7 @@ def _data_engine(room: Path, env: dict[str, str], chromium: str, output: Path) -
 
 def _loops(room: Path, env: dict[str, str], chromium: str, output: Path) -> None:
     """A loop that prefers steps, of a policy made from nothing; and its pairs, to be rated."""
-    silva = [sys.executable, "-m", "silva", "loop", "sport", "examples/sport/tiny.yaml"]
+    silva = [sys.executable, "-m", "silva", "loop", "sport", "examples/sport/tiny.yaml", "--one-process"]
     subprocess.run(silva, cwd=room, env=env, check=True)
     _loop_pages(room, env, chromium, output)
 

@@ -95,6 +95,8 @@ def test_what_a_search_is_decides_the_rounds_of_preferences_and_nothing_before_t
     assert same == [
         stage.name for stage in one if stage.round == 1 or stage.name in ("base", "survey", "split", "measure")
     ]
+    raised = SPORT.plan(config(play={"budget": {"tokens": 9, "seconds": 9.0}}))  # of a run whose budget was spent
+    assert [each.inputs for each in raised] == [each.inputs for each in one]
     kept = config(**LAST).model_dump(mode="json")
     assert kept["from"] == "last" and SportConfig.model_validate(kept) == config(**LAST)
 

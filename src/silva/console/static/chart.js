@@ -65,6 +65,9 @@ export function plane(points, toneOf, words) {
 
 // Several series over one axis of numbers or names; NAME low and NAME high are the interval of NAME.
 export const TONES = 6;
+// Names of one axis differ at their ends: versions, stages of rounds.
+const ending = (name) => name.length > 14 ? `…${name.slice(-13)}` : name;
+
 export const drawnSeries = (curve) => Object.keys(curve.series).filter((name) => !(/ (low|high)$/.test(name) && name.replace(/ (low|high)$/, "") in curve.series));
 export function series(curve) {
   const names = drawnSeries(curve), named = curve.x.some((each) => typeof each === "string");
@@ -76,7 +79,7 @@ export function series(curve) {
   const plot = frame(`${curve.title}: ${names.join(", ")}; the figures are in the table below`, x, y, named ? [] : x1 > x0 ? [x0, (x0 + x1) / 2, x1] : [x0], high > low ? [low, (low + high) / 2, high] : [low], "", "");
   if (named) {
     const every = Math.ceil(at.length / 6);
-    for (const i of at) if (i % every === 0) plot.append(s("text", { x: x(i), y: HEIGHT - BOTTOM + 14, "text-anchor": "middle" }, String(curve.x[i]).slice(0, 14)));
+    for (const i of at) if (i % every === 0) plot.append(s("text", { x: x(i), y: HEIGHT - BOTTOM + 14, "text-anchor": "middle" }, ending(String(curve.x[i]))));
   }
   names.forEach((name, tone) => {
     const values = curve.series[name], known = at.map((_, i) => i).filter((i) => Number.isFinite(values[i]));

@@ -15,6 +15,8 @@ UNDECISIVE: Any = {
     "rounds": {"__all__": {"checkpoint_every", "divergence"}},
 }
 """What changes no result."""
+RAISED = ("tokens", "seconds", "usd", "price")
+"""Of `play.budget` what bounds a whole run: a loop whose run has spent it goes on when it is raised."""
 
 BEFORE = ("policy", "tasks", "play", "measure", "judge", "env", "line", "seed")
 """What decides the stages before the rounds."""
@@ -23,6 +25,7 @@ BEFORE = ("policy", "tasks", "play", "measure", "judge", "env", "line", "seed")
 def decisive_values(config: LineConfig) -> dict[str, Any]:
     """The configuration without what changes no result."""
     whole = config.model_dump(mode="json", exclude=UNDECISIVE)
+    whole["play"]["budget"] |= dict.fromkeys(RAISED)
     for each in whole["rounds"]:
         if each.get("judged_by") == "verifier":
             del each["judged_by"]  # as it was before people could be asked: begun loops stay the same

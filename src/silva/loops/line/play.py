@@ -103,7 +103,8 @@ def play(
             continue
         if result.remaining:
             raise UnreachableError(
-                f"run {name}: {result.remaining} episodes are left ({result.stopped}); begin the loop again"
+                f"run {name}: {result.remaining} episodes are left ({result.stopped}); raise what of play.budget is "
+                "spent and begin the loop again"
             )
         if not lost(result.trajectories):
             return result
