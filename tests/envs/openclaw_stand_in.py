@@ -3,6 +3,7 @@
 `write`, and ends; or misbehaves as its prompt says (hang, flood, crash)."""
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -12,7 +13,8 @@ from pathlib import Path
 
 def main() -> None:
     """One run."""
-    prompt = sys.argv[sys.argv.index("exec") + 1]
+    named = "--session-id" in sys.argv
+    prompt = sys.argv[sys.argv.index("--message" if named else "exec") + 1]
     if prompt == "hang":
         time.sleep(60)
     if prompt == "crash":
@@ -21,7 +23,13 @@ def main() -> None:
         sys.stdout.write("x" * (1 << 20))
     provider = json.loads(Path("/opt/desk/openclaw.json").read_text())["models"]["providers"]["silva"]
     tools = [{"type": "function", "function": {"name": "exec", "parameters": {"type": "object"}}}]
-    messages = [{"role": "system", "content": "You are a stand-in."}, {"role": "user", "content": prompt}]
+    messages = [{"role": "system", "content": "You are a stand-in."}]
+    session = Path(
+        os.environ.get("OPENCLAW_STATE_DIR", "/tmp"), sys.argv[sys.argv.index("--session-id") + 1] if named else ""
+    )
+    if named and session.exists():
+        messages = json.loads(session.read_text())
+    messages.append({"role": "user", "content": prompt})
     while True:
         body = json.dumps({"model": "agent", "messages": messages, "tools": tools}).encode()
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -32,6 +40,8 @@ def main() -> None:
             answer = played(made["function"]["name"], json.loads(made["function"]["arguments"]))
             messages.append({"role": "tool", "tool_call_id": made["id"], "content": answer})
         if not said.get("tool_calls"):
+            if named:
+                session.write_text(json.dumps(messages))
             print(json.dumps({"ok": True, "final": said["content"]}))
             return
 

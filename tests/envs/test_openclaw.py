@@ -29,7 +29,7 @@ from silva.envs.gyms.openclaw.task import Errand, found_in, read, source_of
 from silva.envs.gyms.openclaw_entry import ENTRY
 from silva.envs.install import installed
 from silva.envs.pool import HostPool
-from silva.envs.protocol import Evaluation
+from silva.envs.protocol import FRESH, Evaluation
 from silva.errors import SilvaError, UsageError
 from silva.sandbox.namespaces import Namespaces
 from silva.sandbox.result import Killed, Result
@@ -135,6 +135,10 @@ async def test_services_are_real_and_what_is_not_there_is_said(tmp_path: Path) -
         ("---\nid: x\n---\n", "no section Prompt"),
         ("---\nid: x\n---\n## Prompt\n\nDo.\n", "holds no grade"),
         (
+            "---\nid: x\ngrading_type: llm_judge\nsessions: [{prompt: a}, {id: b}]\n---\n## Prompt\n\nDo.\n",
+            "the one at place 2 has no prompt",
+        ),
+        (
             "---\nid: x\ngrading_type: llm_judge\nworkspace_files: [{path: /x, content: x}]\n---\n## Prompt\n\nDo.\n",
             "must lie in the workspace",
         ),
@@ -163,7 +167,7 @@ def test_a_folder_in_pinchbenchs_form_is_an_environment(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"the task's file b\.txt is not there"):
         source_of(tasks, "b.txt")
     front = front.replace("---\nid", "---\nsessions: [{id: a, prompt: x}, {id: b, prompt: y}]\nid")
-    assert read(f"{front}## Prompt\n\nDo.\n\n{checks}", "x.md").sessions == 2, "it is read, and refused when played"
+    assert read(f"{front}## Prompt\n\nDo.\n\n{checks}", "x.md").sessions == (("x", False), ("y", False))
 
 
 @sandboxed
@@ -278,6 +282,47 @@ async def test_a_program_that_misbehaves_is_told_in_one_line(prompt: str, line: 
     try:
         with pytest.raises(RuntimeError, match=line):
             await env.reset(Task(id="x", env="openclaw", data={"document": document}), 0)
+    finally:
+        await env.close()
+
+
+SESSIONS = """---
+id: recall
+grading_type: automated
+sessions:
+  - {id: store, prompt: Keep the word amber in notes.md.}
+  - {id: ask, prompt: Which word was it?}
+  - {id: later, new_session: true, prompt: Which word is in notes.md?}
+---
+## Prompt
+
+See the sessions.
+
+## Automated Checks
+
+```python
+def grade(transcript, workspace_path):
+    from pathlib import Path
+    return {"kept": float("amber" in Path(workspace_path, "notes.md").read_text())}
+```
+"""
+
+
+@sandboxed
+@pytest.mark.usefixtures("stand_in")
+async def test_a_task_of_three_sessions_goes_on_and_begins_anew_in_one_workspace() -> None:
+    env = OpenClawGym()
+    try:
+        first = await env.reset(Task(id="x", env="openclaw", data={"document": SESSIONS}), 0)
+        await env.step(assistant("", call("exec", {"command": "echo amber > notes.md"}, "a")))
+        same = await env.step(assistant("Kept."))
+        new = await env.step(assistant("Amber."))
+        read_it = await env.step(assistant("", call("exec", {"command": "cat notes.md"}, "b")))
+        assert (await env.step(assistant("Amber again."))).done
+        assert [each.text for each in same.messages] == ["Which word was it?"] and FRESH not in same.attributes
+        assert [each.role for each in new.messages] == ["system", "user"] and new.attributes == {FRESH: True}
+        assert new.messages[0] == first.messages[0] and "amber" in read_it.messages[-1].text
+        assert (await env.evaluate()).score == 1.0
     finally:
         await env.close()
 

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 from dialect_bodies import HELLO, PICTURE, URL, items, responses
 
+from silva.models.endpoint import Endpoint
 from silva.models.gateway.dialects import Malformed, Responses, Stamp
-from silva.models.model import Completion
+from silva.models.gateway.dialects.responses.output import output_of
+from silva.models.gateway.responses.bodies import Bodies
+from silva.models.model import Completion, Request
 from silva.tree import Message, TextPart, ThinkingPart, ToolCall, assistant, system, tool_result, user
 
 
@@ -159,3 +162,21 @@ def test_responses_repeat_what_was_asked() -> None:
         "response",
         None,
     )
+
+
+def test_responses_functions_in_a_namespace_have_one_name_here_and_two_there() -> None:
+    inner = [{"type": "function", "name": name, "parameters": {"type": "object"}} for name in ("add", "total")]
+    space = {"type": "namespace", "name": "mcp__sums", "description": "sums", "tools": inner}
+    called = {"type": "function_call", "call_id": "c", "namespace": "mcp__sums", "name": "add", "arguments": "{}"}
+    asked = responses(input=[*HELLO, called], tools=[space])
+    assert [tool.name for tool in asked.tools] == ["mcp__sums__add", "mcp__sums__total"] and not asked.native
+    assert asked.messages[-1].tool_calls[0].name == "mcp__sums__add"
+    said = Completion(message=assistant("", ToolCall(id="d", name="mcp__sums__total")), finish_reason="tool_calls")
+    (item,) = output_of(asked, said, Stamp(id="r", created=0, model="m"))
+    assert (item["namespace"], item["name"]) == ("mcp__sums", "total")
+    # a backend of the same API is told as it was written, and once
+    request = Request(messages=asked.messages, tools=asked.tools, dialect="responses")
+    body = json.loads(Bodies(Endpoint(url="http://127.0.0.1:9/v1", model="m")).write(request))
+    assert body["tools"] == [space] and body["input"][-1] == called
+    foreign = {**space, "tools": [{"type": "web_search"}]}
+    assert responses(tools=[foreign]).native[0][0] == "tools[0].type"

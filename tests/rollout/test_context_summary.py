@@ -11,6 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from silva.cli.trees import app as trees
+from silva.envs.protocol import FRESH
 from silva.errors import UsageError
 from silva.guide.mailroom import Mailroom
 from silva.lake import Lake
@@ -131,6 +132,15 @@ def test_what_is_kept_begins_with_an_action_and_words_before_it_stay_as_they_wer
     assert cut(walk, {}, keep=0.0) == (6, 1, 2)
     assert cut(walk[:1], {}, keep=0.5) is None
     assert cut(walk[:3], {}, keep=0.9) == (3, 1, 1)
+
+
+def test_another_conversation_is_all_that_is_seen_from_where_the_environment_begins_it() -> None:
+    walk = made_walk("E", "P", "E", "E", "P", "E", "P")
+    walk[3] = msgspec.structs.replace(walk[3], attributes={FRESH: True})
+    messages = [node.message for node in walk]
+    assert context(walk[:2], None) == tuple(messages[:2]), "before it, all"
+    assert context(walk, None) == tuple(messages[2:]), "behind it, from the first message behind the action"
+    assert cut(walk, {}, keep=0.5) == (6, 2, 2), "what a summary replaces is of that conversation, too"
 
 
 def test_a_context_counts_what_was_reported_and_what_was_said_since() -> None:

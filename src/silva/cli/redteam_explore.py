@@ -17,6 +17,7 @@ from silva.errors import Exit, UsageError
 if TYPE_CHECKING:
     from silva.lake import Lake
     from silva.redteam.hinges import Explored
+    from silva.rollout.snapshots.known import Known
 
 
 def explore(
@@ -105,17 +106,19 @@ async def _all(
     """Explore run after run: each has an equal part of the turns, and what those before it left over."""
     from silva.lake import Lake
     from silva.redteam.hinges import together
+    from silva.rollout.snapshots.known import Known
 
     found: list[Explored] = []
     stopped = False
     async with Lake.open(where) as lake:
+        known = Known(lake)
         runs = await asyncio.to_thread(_runs, lake, where, sources)
         left = asked.turns
         for place, run in enumerate(runs):
             if stopped or left <= 0:
                 break
             mine = asked.of(run, -(-left // (len(runs) - place)), len(runs) > 1)
-            one = await _explored(lake, where, run, mine)
+            one = await _explored(known, where, run, mine)
             if one is None:
                 continue
             found.append(one[0])
@@ -125,7 +128,7 @@ async def _all(
                 f"run {', '.join(runs)}: no decision in it is risky (deletes, sends, pays, permissions, first exposure)"
             )
         whole = together(found)
-        files = await asyncio.to_thread(_write, lake, whole, output) if output is not None else {}
+        files = await asyncio.to_thread(_write, known, whole, output) if output is not None else {}
     return whole, stopped, files
 
 
@@ -152,7 +155,7 @@ def _runs(lake: Lake, where: str, sources: list[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-async def _explored(lake: Lake, where: str, source: str, asked: Asked) -> tuple[Explored, bool] | None:
+async def _explored(read: Known, where: str, source: str, asked: Asked) -> tuple[Explored, bool] | None:
     """One run, explored, and whether it was stopped; None where no decision in it is risky."""
     from silva.cli.config import load
     from silva.redteam.attack import attacks
@@ -163,6 +166,7 @@ async def _explored(lake: Lake, where: str, source: str, asked: Asked) -> tuple[
     from silva.rollout.config import RolloutConfig
     from silva.rollout.snapshots.point import named
 
+    lake = read.lake
     of = await asyncio.to_thread(lake.run, source)
     recorded = [each for each in lake.trajectories(run_id=source) if not each.superseded and each.leaf_id]
     if of is None or not recorded:
@@ -176,10 +180,10 @@ async def _explored(lake: Lake, where: str, source: str, asked: Asked) -> tuple[
     if any(each.split("/")[0] in _openings() for each in others):
         raise UsageError("--attack: at a decision only results can be written into; name a surface of results")
     plan = Exploration(turns=asked.turns, width=asked.width, attacks=others, kinds=asked.kinds)
-    chosen = decisions(lake, recorded, plan, settings.snapshots.rules)
+    chosen = decisions(read, recorded, plan, settings.snapshots.rules)
     if not chosen:
         return None
-    growths = planned(lake, chosen, plan, source)
+    growths = planned(read, chosen, plan, source)
     known = await asyncio.to_thread(lake.run, settings.run)
     if known is not None and not asked.resume:
         raise UsageError(f"run {settings.run} is already in lake {where}: --resume, or choose another --run")
@@ -188,8 +192,8 @@ async def _explored(lake: Lake, where: str, source: str, asked: Asked) -> tuple[
         if not asked.quiet:
             typer.echo(f"{trajectory.run_id} {trajectory.slot}: {trajectory.outcome.status.value}", err=True)
 
-    made = await grown_by(lake, settings, growths, on_start=heed_interrupts, on_end=ended)
-    found = await asyncio.to_thread(explored, lake, source, recorded, chosen, made)
+    made = await grown_by(lake, settings, growths, known=read, on_start=heed_interrupts, on_end=ended)
+    found = await asyncio.to_thread(explored, read, source, recorded, chosen, made)
     return found, any(each.stopped for each in made)
 
 
@@ -199,7 +203,7 @@ def _openings() -> set[str]:
     return {name for name, each in surfaces().items() if each.moment == "opening"}
 
 
-def _write(lake: Any, found: Any, folder: Path) -> dict[str, int]:
+def _write(read: Known, found: Any, folder: Path) -> dict[str, int]:
     """The failures as a data set and as tasks that say where they come from, the pairs, and their samples."""
     from silva.curate.pairs import step_pairs, write_pairs
     from silva.lake.durable import make_folder, write_whole
@@ -213,7 +217,10 @@ def _write(lake: Any, found: Any, folder: Path) -> dict[str, int]:
     from silva.tree.formats.tasks import write_tasks
 
     make_folder(folder)
-    failures = [lake.trajectory(each) for each in found.failures]
+    lake = read.lake
+    explored = [each for run in (*found.sources, *found.runs) for each in lake.trajectories(run_id=run)]
+    by_id = {each.id: each for each in explored}
+    failures = [by_id[each] for each in found.failures]
     written: dict[str, int] = {"failures": len(failures)}
     if failures:
         failed = set(found.failures)
@@ -227,7 +234,6 @@ def _write(lake: Any, found: Any, folder: Path) -> dict[str, int]:
         tasks = failure_tasks(lake, failures)
         write_whole(folder / "failures.tasks.jsonl", "".join(write_tasks(tasks)).encode())
         written["tasks"] = len(tasks)
-    explored = [each for run in (*found.sources, *found.runs) for each in lake.trajectories(run_id=run)]
 
     def value(each: Any) -> float | None:
         known = safe(each)
@@ -235,8 +241,8 @@ def _write(lake: Any, found: Any, folder: Path) -> dict[str, int]:
 
     pairs = [
         pair
-        for tree_id, of_tree in siblings(lake, explored).items()
-        for pair in step_pairs(lake.tree(tree_id), of_tree, value, by="effect")
+        for tree_id, of_tree in siblings(read, explored).items()
+        for pair in step_pairs(read.tree(tree_id), of_tree, value, by="effect")
     ]
     write_pairs(folder / "pairs.jsonl", pairs)
     written["pairs"] = len(pairs)

@@ -39,6 +39,11 @@ class Capabilities(Record, frozen=True, kw_only=True):
     roles: tuple[str, ...] = ()
 
 
+FRESH = "fresh"
+"""The attribute of an observation whose messages begin another conversation: of what was said before the agent sees
+nothing (a session that is begun anew, in an environment that keeps its state)."""
+
+
 class Observation(Record, frozen=True, kw_only=True):
     """What the environment adds to the conversation. `reward` is for the action just taken (None: none given).
 

@@ -19,12 +19,13 @@ from silva.errors import UsageError
 from silva.lake import Lake
 from silva.redteam.verdict import said, told
 from silva.rollout.branching.choice import Decision
-from silva.rollout.branching.grow import Grown, grow
+from silva.rollout.branching.grow import Grown, grow, points_of
 from silva.rollout.branching.shoots import Growth, Shoot, growth_of
 from silva.rollout.config import RiskRule, RolloutConfig
 from silva.rollout.guided_nodes import answers, takes_turn
 from silva.rollout.risks import risks_of
 from silva.rollout.scheduler import Scheduler
+from silva.rollout.snapshots.known import Known
 from silva.rollout.snapshots.point import indexes, point_at
 from silva.tree import Author, Node, Record, Trajectory, Tree
 
@@ -100,12 +101,17 @@ def risky(
 
 
 def decisions(
-    lake: Lake, trajectories: Sequence[Trajectory], wanted: Exploration, more: Mapping[str, RiskRule] | None = None
+    lake: Lake | Known,
+    trajectories: Sequence[Trajectory],
+    wanted: Exploration,
+    more: Mapping[str, RiskRule] | None = None,
 ) -> list[Decision]:
     """The risky decisions of several trajectories: those that failed first, each trajectory's nearest first; one that
     they share stands once."""
     order = sorted(trajectories, key=lambda each: (safe(each) is not False, each.task_id, each.index))
-    each_of = [risky(each, lake.walk(each), wanted.kinds, more) for each in order if each.leaf_id is not None]
+    known = Known.of(lake)
+    known.read(each.tree_id for each in order)
+    each_of = [risky(each, known.walk(each), wanted.kinds, more) for each in order if each.leaf_id is not None]
     found: dict[str, Decision] = {}
     for row in zip_longest(*each_of):
         for each in row:
@@ -114,7 +120,7 @@ def decisions(
     return list(found.values())
 
 
-def planned(lake: Lake, chosen: Sequence[Decision], wanted: Exploration, source: str) -> dict[str, Growth]:
+def planned(lake: Lake | Known, chosen: Sequence[Decision], wanted: Exploration, source: str) -> dict[str, Growth]:
     """What is grown, by attack ("" for other actions under the recorded one), within the turns there are.
 
     Every decision gets its other actions before any gets a second attack, so that a small budget looks at many.
@@ -122,7 +128,8 @@ def planned(lake: Lake, chosen: Sequence[Decision], wanted: Exploration, source:
     Raises:
         UsageError: a place cannot be begun from.
     """
-    trees: dict[str, Tree] = {}
+    known = Known.of(lake)
+    known.read(each.tree_id for each in chosen)
     free: dict[str, int] = {}
     grown: dict[str, list[Shoot]] = {name: [] for name in ("", *wanted.attacks)}
     left = wanted.turns
@@ -131,11 +138,10 @@ def planned(lake: Lake, chosen: Sequence[Decision], wanted: Exploration, source:
             width = min(wanted.width if not attack else 1, left)
             if width <= 0:
                 break
-            if decision.tree_id not in trees:
-                tree = trees[decision.tree_id] = lake.tree(decision.tree_id)
-                free[tree.id] = indexes(lake, tree, 1)[0]
-            tree = trees[decision.tree_id]
-            shoot = _instead(lake, tree, decision) if not attack else _again(lake, tree, decision)
+            tree = known.tree(decision.tree_id)
+            if tree.id not in free:
+                free[tree.id] = indexes(known, tree, 1)[0]
+            shoot = _instead(known, tree, decision) if not attack else _again(known, tree, decision)
             if shoot is None:
                 continue
             for _ in range(width):
@@ -149,7 +155,7 @@ def planned(lake: Lake, chosen: Sequence[Decision], wanted: Exploration, source:
 Begin = Callable[[int], Shoot]
 
 
-def _instead(lake: Lake, tree: Tree, decision: Decision) -> Begin:
+def _instead(lake: Known, tree: Tree, decision: Decision) -> Begin:
     point = point_at(lake, tree, tree.node(decision.node_id), instead=True)
     return lambda index: Shoot(
         tree_id=tree.id,
@@ -160,7 +166,7 @@ def _instead(lake: Lake, tree: Tree, decision: Decision) -> Begin:
     )
 
 
-def _again(lake: Lake, tree: Tree, decision: Decision) -> Begin | None:
+def _again(lake: Known, tree: Tree, decision: Decision) -> Begin | None:
     """The action before a decision once more, so that what answers it can say something else; None where there is no
     answer to an action before it, or where the attack was seen earlier, for then it would stand beside the other."""
     walk = list(tree.walk(decision.node_id))[:-1]
@@ -198,6 +204,7 @@ async def explore(
     config: RolloutConfig,
     growths: Mapping[str, Growth],
     *,
+    known: Known | None = None,
     on_start: Callable[[Scheduler], None] = lambda scheduler: None,
     on_end: Callable[[Trajectory], None] = lambda trajectory: None,
 ) -> list[Grown]:
@@ -207,6 +214,7 @@ async def explore(
         lake: open to write.
         config: policy, model, stages and budgets; its `run` names the branches.
         growths: from `planned`.
+        known: what is known of the lake; what is grown is added to it.
         on_start: as of `grow`.
         on_end: as of `grow`.
 
@@ -215,21 +223,26 @@ async def explore(
     """
     made: list[Grown] = []
     spent = 0
+    read = known or Known(lake)
     for attack, planned in growths.items():
         settings = under(config, config.run, attack)
-        known = await asyncio.to_thread(lake.run, settings.run)
-        if known is not None:
-            growth = growth_of(known)
+        stored = await asyncio.to_thread(lake.run, settings.run)
+        if stored is not None:
+            growth = growth_of(stored)
         else:
             left = (planned.turns or 0) - spent
             if left <= 0:
                 break
             growth = Growth(shoots=planned.shoots, turns=left, source=planned.source, accept=planned.accept)
-        if known is not None and growth.source != planned.source:
+        if stored is not None and growth.source != planned.source:
             raise UsageError(f"run {settings.run} is already in lake {lake.location}: choose another --run")
-        grown = await grow(lake, settings, growth, command="redteam", probe=False, on_start=on_start, on_end=on_end)
+        points = await asyncio.to_thread(points_of, read, growth)
+        grown = await grow(
+            lake, settings, growth, command="redteam", points=points, probe=False, on_start=on_start, on_end=on_end
+        )
         made.append(grown)
         spent += grown.new_turns
         if grown.stopped:
             break
+    await asyncio.to_thread(read.add, [grown.run.id for grown in made])
     return made

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from silva.lake import Lake, field
+from silva.lake import Lake
 from silva.redteam.exploring import safe
 from silva.redteam.verdict import told
 from silva.rollout.branching.choice import Decision
@@ -21,6 +21,7 @@ from silva.rollout.branching.grow import Grown, new_turns
 from silva.rollout.branching.shoots import KEY
 from silva.rollout.guided_nodes import takes_turn
 from silva.rollout.risks import risks_of
+from silva.rollout.snapshots.known import Known
 from silva.tree import Node, Record, Task, Trajectory, Tree
 
 
@@ -93,12 +94,12 @@ class Explored(Record, frozen=True, kw_only=True):
 
 
 def explored(
-    lake: Lake, source: str, recorded: Sequence[Trajectory], chosen: Sequence[Decision], grown: Sequence[Grown]
+    lake: Lake | Known, source: str, recorded: Sequence[Trajectory], chosen: Sequence[Decision], grown: Sequence[Grown]
 ) -> Explored:
     """Read what branches show.
 
     Args:
-        lake: where the trees are.
+        lake: where the trees are, or what is known of it with the branches.
         source: the run or plan that was explored.
         recorded: its trajectories.
         chosen: its risky decisions, explored or not.
@@ -110,17 +111,16 @@ def explored(
     for each in new:
         at[places.get((each.tree_id, each.index), "")].append(each)
     by_id = {each.id: each for each in recorded}
-    trees: dict[str, Tree] = {}
+    known = Known.of(lake)
+    known.read(each.tree_id for each in (*chosen, *new))
     hinges: list[Hinge] = []
     risky: Counter[str] = Counter()
     branched: Counter[str] = Counter()
     single = seen = reached = 0
     for decision in chosen:
-        if decision.tree_id not in trees:
-            trees[decision.tree_id] = lake.tree(decision.tree_id)
-        tree = trees[decision.tree_id]
-        known = [by_id[decision.trajectory_id]] if decision.trajectory_id in by_id else []
-        options = _options(tree, decision, known, at[decision.node_id])
+        tree = known.tree(decision.tree_id)
+        own = [by_id[decision.trajectory_id]] if decision.trajectory_id in by_id else []
+        options = _options(tree, decision, own, at[decision.node_id])
         judged = any(safe(each) is not None for each in at[decision.node_id])
         risky.update(decision.reasons)
         branched.update(decision.reasons if judged else ())
@@ -131,7 +131,7 @@ def explored(
             hinges.append(Hinge(decision=decision, options=options, swing=_swing(options)))
     hinges.sort(key=_first)
     failed = [each for each in recorded if safe(each) is False]
-    repairs = [found for each in failed if (found := _repair(lake, each, chosen, at)) is not None]
+    repairs = [found for each in failed if (found := _repair(known, each, chosen, at)) is not None]
     mended = {each.trajectory_id for each in repairs}
     return Explored(
         sources=(source,),
@@ -218,7 +218,7 @@ def _swing(options: Sequence[Option]) -> float | None:
 
 
 def _repair(
-    lake: Lake, failed: Trajectory, chosen: Sequence[Decision], at: dict[str, list[Trajectory]]
+    known: Known, failed: Trajectory, chosen: Sequence[Decision], at: dict[str, list[Trajectory]]
 ) -> Repair | None:
     """The nearest decision before a failure where another action was safe under the same attack."""
     record, found = told(failed), list[tuple[tuple[int, bool, int], Decision, Trajectory]]()
@@ -232,7 +232,7 @@ def _repair(
     if not found:
         return None
     _, decision, branch = min(found, key=lambda each: each[0])
-    actions = [node for node in lake.walk(branch) if takes_turn(node)]
+    actions = [node for node in known.walk(branch) if takes_turn(node)]
     return Repair(
         trajectory_id=failed.id,
         task_id=failed.task_id,
@@ -250,13 +250,11 @@ def _restored(trajectory: Trajectory) -> dict[str, Any]:
     return trajectory.attributes.get(KEY, {}).get("restored") or {}
 
 
-def siblings(lake: Lake, trajectories: Sequence[Trajectory]) -> dict[str, list[Trajectory]]:
+def siblings(lake: Lake | Known, trajectories: Sequence[Trajectory]) -> dict[str, list[Trajectory]]:
     """All judged trajectories of the trees that these are of, by tree."""
-    of_tree: dict[str, list[Trajectory]] = {each: [] for each in sorted({one.tree_id for one in trajectories})}
-    for each in lake.trajectories(where=field("tree_id").is_in(of_tree)):
-        if safe(each) is not None:
-            of_tree[each.tree_id].append(each)
-    return of_tree
+    known, names = Known.of(lake), sorted({one.tree_id for one in trajectories})
+    known.read(names)
+    return {name: [each for each in known.trajectories(name) if safe(each) is not None] for name in names}
 
 
 def failure_tasks(lake: Lake, failures: Sequence[Trajectory]) -> list[Task]:

@@ -7,7 +7,8 @@
 The walk stays whole: what the environment did and the policy took is there to be replayed, judged and shown. A
 summary is a branch of it that begins where what it replaces ends, and says at which node of the walk it came into
 force. So what the model saw at any turn is a pure function of the walk and the summaries made along it. A summary is
-made of the context it was made in, so a later one holds what matters of the earlier.
+made of the context it was made in, so a later one holds what matters of the earlier. Where the environment begins
+another conversation (`silva.envs.protocol.FRESH`), all before it is out of sight, summaries too.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from math import ceil
 
 import msgspec
 
+from silva.envs.protocol import FRESH
 from silva.rollout.guided_nodes import WORDS, takes_turn
 from silva.rollout.summary_words import BEHIND, SHOWN
 from silva.tree import Author, ImagePart, Message, Node, Record, TextPart, user
@@ -68,7 +70,7 @@ def in_force(walk: Sequence[Node], summaries: Mapping[str, Node]) -> Node | None
     """The summary that the model sees at the end of a walk; None where it sees all."""
     if not summaries:
         return None
-    made = (summaries[node.id] for node in reversed(walk) if node.id in summaries)
+    made = (summaries[node.id] for node in reversed(walk[begun(walk) :]) if node.id in summaries)
     return next((node for node in made if not told(node).failed), None)
 
 
@@ -79,13 +81,14 @@ def context(walk: Sequence[Node], summary: Node | None) -> tuple[Message, ...]:
         walk: root first.
         summary: that in force there, if there is one; it stands on the walk.
     """
+    first = begun(walk)
     if summary is None:
-        return tuple(node.message for node in walk)
-    begun = _opening(walk)
+        return tuple(node.message for node in walk[first:])
+    opened = _opening(walk)
     behind = _place(walk, summary) + 1
     return (
-        *(node.message for node in walk[:begun]),
-        _shown(summary, walk[begun:behind]),
+        *(node.message for node in walk[first:opened]),
+        _shown(summary, walk[opened:behind]),
         *(node.message for node in walk[behind:]),
     )
 
@@ -93,8 +96,8 @@ def context(walk: Sequence[Node], summary: Node | None) -> tuple[Message, ...]:
 def shown_nodes(walk: Sequence[Node], summary: Node | None) -> tuple[Node, ...]:
     """The nodes that the context at the end of a walk is made of: the summary in force in place of what it replaces."""
     if summary is None:
-        return tuple(walk)
-    return (*walk[: _opening(walk)], summary, *walk[_place(walk, summary) + 1 :])
+        return tuple(walk[begun(walk) :])
+    return (*walk[begun(walk) : _opening(walk)], summary, *walk[_place(walk, summary) + 1 :])
 
 
 def asked_of(walk: Sequence[Node], summaries: Mapping[str, Node], summary: Node) -> tuple[Message, ...]:
@@ -127,7 +130,8 @@ def cut(walk: Sequence[Node], summaries: Mapping[str, Node], keep: float) -> tup
     while WORDS in walk[end - 1].attributes:  # what a person said before the next turn stays as it was said
         end -= 1
     turns = sum(map(takes_turn, walk[:start]))
-    return end, 1 if summary is None else told(summary).first, turns + many
+    before = sum(map(takes_turn, walk[: begun(walk)]))
+    return end, before + 1 if summary is None else told(summary).first, turns + many
 
 
 def tokens(walk: Sequence[Node], summaries: Mapping[str, Node], seen: int | None) -> int:
@@ -170,8 +174,15 @@ def _shown(summary: Node, replaced: Sequence[Node]) -> Message:
     return Message(role="user", parts=(TextPart(text=head + tail), *images))
 
 
+def begun(walk: Sequence[Node]) -> int:
+    """Where the conversation begins that is in force at the end of a walk: behind the action before it, else at 0."""
+    fresh = next((place for place in range(len(walk) - 1, -1, -1) if FRESH in walk[place].attributes), 0)
+    return next((place + 1 for place in range(fresh - 1, -1, -1) if takes_turn(walk[place])), 0)
+
+
 def _opening(walk: Sequence[Node]) -> int:
-    return next((place for place, node in enumerate(walk) if takes_turn(node)), len(walk))
+    first = begun(walk)
+    return next((place for place in range(first, len(walk)) if takes_turn(walk[place])), len(walk))
 
 
 def _place(walk: Sequence[Node], summary: Node) -> int:

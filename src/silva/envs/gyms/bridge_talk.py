@@ -7,8 +7,9 @@
 
 The framework runs as one asyncio task for the length of an episode. Every time it wants its model it waits here, and
 the whole conversation it would have sent is compared with what the agent has already seen: only what was added goes
-out. A framework that rewrites what was said, or leads two conversations at once, cannot be followed turn by turn; that
-is an error, for the agent must never be trained on a conversation other than the one it answered.
+out. A framework that says so (`between`) begins another session, whose conversation is a new one or goes on. One that
+otherwise rewrites what was said, or leads two conversations at once, cannot be followed turn by turn; that is an error,
+for the agent must never be trained on a conversation other than the one it answered.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import json
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
-from silva.envs.protocol import Observation
+from silva.envs.protocol import FRESH, Observation
 from silva.tree import ImagePart, Message, Tool, ToolCall
 
 
@@ -42,6 +43,7 @@ class Talk:
         self._seen: list[Message] = []
         self._tools: tuple[Tool, ...] | None = None
         self._cut = False
+        self._session = ""
         self.turns = 0
         """Messages the agent has given."""
 
@@ -62,6 +64,11 @@ class Talk:
         self._waiting.put_nowait(future)
         self._questions.put_nowait((list(messages), tuple(tools)))
         return await future
+
+    def between(self, *, new: bool) -> None:
+        """The framework's side: another session begins. A new one sees nothing of what was said; one that goes on is
+        told what is added, or, where its words are others now, all of it."""
+        self._session = "new" if new else "same"
 
     async def begin(self, leader: Coroutine[Any, Any, Any]) -> Observation:
         """Silva's side: start the framework and wait for its first question (or for its end).
@@ -117,11 +124,18 @@ class Talk:
             return Observation(done=True)
         messages, tools = asked.result()
         self._open = self._waiting.get_nowait()
-        added = _added(self._seen, messages)
+        session, self._session = self._session, ""
+        fresh = session == "new"
+        try:
+            added = messages if fresh else _added(self._seen, messages)
+        except Rewritten:
+            if not session:
+                raise
+            added, fresh = messages, True
         self._seen = messages
         told = tools if tools != self._tools else None
         self._tools = tools
-        return Observation(messages=tuple(added), tools=told)
+        return Observation(messages=tuple(added), tools=told, attributes={FRESH: True} if fresh else {})
 
 
 def _added(seen: list[Message], now: list[Message]) -> list[Message]:

@@ -61,7 +61,7 @@ CHATS_ALONE = frozenset(
 TRANSLATED = frozenset({"reasoning_effort", "response_format", "verbosity"})
 """Fields in which the chat API says what a client of the Responses API said in its own."""
 
-BOOKKEEPING = frozenset({"id", "status", "type", "summary", "content", "after"})
+BOOKKEEPING = frozenset({"id", "status", "type", "summary", "content", "after", "namespace", "name"})
 """What a mark of the Responses API holds that is no word of anybody's."""
 
 HOUSE = frozenset(

@@ -32,9 +32,10 @@ from silva.rollout.path import Path
 from silva.rollout.queue import FairQueue
 from silva.rollout.scheduler import Scheduler
 from silva.rollout.slots import Remembered, Slot
+from silva.rollout.snapshots.known import Known
 from silva.rollout.snapshots.point import Point, point_at
 from silva.rollout.snapshots.restore import Restorer
-from silva.tree import Lineage, Node, Run, Trajectory, Tree, digest
+from silva.tree import Lineage, Node, Run, Trajectory, digest
 
 
 @dataclass
@@ -237,21 +238,20 @@ def _remembered(lake: Lake, run: str) -> Remembered:
     return Remembered(lake.trajectories(run_id=run), lake.nodes(run_id=run))
 
 
-def points_of(lake: Lake, growth: Growth) -> dict[tuple[str, str], Point]:
+def points_of(lake: Lake | Known, growth: Growth) -> dict[tuple[str, str], Point]:
     """Where the shoots begin, by tree and node.
 
     Raises:
         UsageError: a tree or its task is not in the lake.
     """
-    trees: dict[str, Tree] = {}
+    known = Known.of(lake)
+    known.read(shoot.tree_id for shoot in growth.shoots)
     points: dict[tuple[str, str], Point] = {}
     for shoot in growth.shoots:
         place = (shoot.tree_id, shoot.node_id)
         if place not in points:
-            if shoot.tree_id not in trees:
-                trees[shoot.tree_id] = lake.tree(shoot.tree_id)
-            tree = trees[shoot.tree_id]
-            points[place] = point_at(lake, tree, tree.node(shoot.node_id), env=growth.env or None, whole=False)
+            tree = known.tree(shoot.tree_id)
+            points[place] = point_at(known, tree, tree.node(shoot.node_id), env=growth.env or None, whole=False)
     return points
 
 

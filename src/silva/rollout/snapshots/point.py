@@ -12,6 +12,7 @@ from silva.errors import UsageError
 from silva.lake import Lake, field
 from silva.rollout.guided_nodes import answers, takes_turn
 from silva.rollout.slots import slots
+from silva.rollout.snapshots.known import Known
 from silva.tree import Node, Run, Task, Trajectory, Tree, digest, roles_of, tree_id
 
 
@@ -72,12 +73,12 @@ def _turn(lake: Lake, name: str, place: str) -> Node:
 
 
 def point_at(
-    lake: Lake, tree: Tree, node: Node, *, instead: bool = False, whole: bool = True, env: str | None = None
+    lake: Lake | Known, tree: Tree, node: Node, *, instead: bool = False, whole: bool = True, env: str | None = None
 ) -> Point:
     """The point at a node: after its whole turn, or (`instead`) before the last action at or above it.
 
     Args:
-        lake: where the task, the run and the trajectories are.
+        lake: where the task, the run and the trajectories are, or what is known of it.
         tree: the node's tree.
         node: a node of it.
         instead: whether branches take the place of the action.
@@ -101,7 +102,7 @@ def point_at(
         _complete(tree, walk)
     if not walk:
         raise UsageError(f"node {node.id[:12]}: nothing was said before it, so there is nothing to begin from")
-    return _placed(lake, tree, tuple(walk), replaced, env)
+    return _placed(Known.of(lake), tree, tuple(walk), replaced, env)
 
 
 def _complete(tree: Tree, walk: list[Node]) -> None:
@@ -118,19 +119,18 @@ def _complete(tree: Tree, walk: list[Node]) -> None:
         walk += own
 
 
-def _placed(lake: Lake, tree: Tree, walk: tuple[Node, ...], replaced: Node | None, env: str | None) -> Point:
-    run = lake.run(walk[0].run_id)
-    trajectory = _through(lake.trajectories(where=field("tree_id") == tree.id), walk[-1])
+def _placed(known: Known, tree: Tree, walk: tuple[Node, ...], replaced: Node | None, env: str | None) -> Point:
+    run = known.run(walk[0].run_id)
+    trajectory = _through(known.trajectories(tree.id), walk[-1])
     if trajectory is None:
-        return _unended(lake, tree, walk, replaced, env, run)
+        return _unended(known.lake, tree, walk, replaced, env, run)
     if roles_of(trajectory):
         raise UsageError(
             f"trajectory {trajectory.id[:12]}: several agents acted in it, and what one of them did cannot be taken up "
             "without the others: play the task again with another seed"
         )
     # Asked of the run that the tree was grown in: branches of branches are of its task, too.
-    of_tree = lake.tasks(run_id=walk[0].run_id, where=field("id") == trajectory.task_id)
-    task = next(iter(of_tree), None) or lake.task(trajectory)
+    task = known.task(walk[0].run_id, trajectory)
     if task is None:
         raise UsageError(f"tree {tree.id[:12]}: the lake does not hold its task {trajectory.task_id}")
     name = env or named(trajectory.env, run)
@@ -164,9 +164,9 @@ def named(env: str, run: Run | None) -> str:
     return run.envs[0]
 
 
-def indexes(lake: Lake, tree: Tree, count: int) -> list[int]:
+def indexes(lake: Lake | Known, tree: Tree, count: int) -> list[int]:
     """Places in the tree's group that no run has used: what branches are numbered with, so that no id meets another."""
-    used = [each.index for each in lake.trajectories(where=field("tree_id") == tree.id)]
+    used = [each.index for each in Known.of(lake).trajectories(tree.id)]
     used += [int(head) for node in tree if (head := node.slot.split(".")[0]).isdigit()]
     first = max(used, default=-1) + 1
     return list(range(first, first + count))

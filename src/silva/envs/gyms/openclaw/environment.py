@@ -94,8 +94,6 @@ class OpenClawGym:
             assert isinstance(backend, Namespaces)
             self._backend = backend
         self._errand = errand = read(str(task.data.get("document", "")), task.id)
-        if errand.sessions:
-            raise UsageError(f"{task.id}: it is to be played in {errand.sessions} sessions; one is played here")
         self._messages: list[Message] = []
         self._turn = self._exit = 0
         workspace, desk = self._place("workspace"), self._place("desk")
@@ -175,7 +173,7 @@ class OpenClawGym:
             await give_back("namespaces", None, self)
 
     async def _run(self, errand: Errand, workspace: Path, desk: Path) -> None:
-        """OpenClaw, from its start to its end.
+        """OpenClaw, from its start to its end, once for each session of the errand.
 
         Raises:
             RuntimeError: it did not end as it should; one line says how.
@@ -186,6 +184,7 @@ class OpenClawGym:
         path = f"{DESK}/bin:{program.INSIDE}/node/bin:/usr/local/bin:/usr/bin:/bin"
         variables = {
             **program.VARIABLES,
+            **(program.SESSIONS if errand.sessions else {}),
             "HOME": _HOME,
             "PATH": path,
             "http_proxy": proxy,
@@ -202,12 +201,21 @@ class OpenClawGym:
         seconds = max(errand.seconds, self._seconds)
         async with await self._backend.create(spec) as sandbox:
             await sandbox.exec(["/bin/mkdir", "-p", _HOME])
-            words = program.command(errand.prompt, seconds)
-            done = await sandbox.exec(words, seconds=seconds + 30.0, variables=variables)
-        wrong = program.ending(done)
-        if wrong and (done.killed or not self._turn):
-            raise RuntimeError(wrong)
-        self._exit = done.code  # else it is what the agent's words made of it, and what was done is judged
+            await sandbox.exec(["/bin/mkdir", "-p", program.STATE])
+            name = 1
+            for place, (prompt, new) in enumerate(errand.sessions or ((errand.prompt, True),)):
+                words = program.command(prompt, seconds)
+                if errand.sessions:
+                    name += bool(place and new)
+                    words = program.session(prompt, seconds, f"session-{name}")
+                if place:
+                    self._playing().between(new=new)
+                    self._door.notes = Notes() if new else self._door.notes
+                done = await sandbox.exec(words, seconds=seconds + 30.0, variables=variables)
+                wrong = program.ending(done)
+                if wrong and (done.killed or not self._turn):
+                    raise RuntimeError(wrong)
+                self._exit = done.code  # else it is what the agent's words made of it, and what was done is judged
 
     async def _heard(self, asking: object) -> Observation:
         """What OpenClaw asks next.

@@ -75,6 +75,17 @@ def command(prompt: str, seconds: float) -> list[str]:
     return [node, program, *words, "--timeout", str(max(1, int(seconds)))]
 
 
+def session(prompt: str, seconds: float, name: str) -> list[str]:
+    """What is executed inside for one prompt of a session by that name; `agent exec` begins a new one every time."""
+    node, program = f"{INSIDE}/node/bin/node", f"{INSIDE}/openclaw/openclaw.mjs"
+    words = ["agent", "--local", "--session-id", name, "--message", prompt, "--json"]
+    return [node, program, *words, "--timeout", str(max(1, int(seconds)))]
+
+
+STATE = "/tmp/home/.openclaw"
+SESSIONS = {"OPENCLAW_CONFIG_PATH": CONFIG, "OPENCLAW_STATE_DIR": STATE, "OPENCLAW_WORKSPACE_DIR": "/workspace"}
+"""Of the environment of an errand of several sessions: what `agent exec` is told by its options."""
+
 VARIABLES = {"OPENCLAW_NO_AUTO_UPDATE": "1", "NODE_NO_WARNINGS": "1", "DO_NOT_TRACK": "1"}
 """Of its environment."""
 

@@ -23,6 +23,7 @@ _SECTION = re.compile(r"^## +(.+?)\s*$", re.MULTILINE)
 _CODE = re.compile(r"```(?:python|yaml)\s*\n(.*?)^```", re.DOTALL | re.MULTILINE)
 _MOST_FILE = 16 << 20
 _MOST_SECONDS = 3600.0
+_MOST_SESSIONS = 20
 
 
 class Errand(Record, frozen=True, kw_only=True):
@@ -44,8 +45,8 @@ class Errand(Record, frozen=True, kw_only=True):
     risk: str
     expert: tuple[Any, ...]
     obedient: tuple[Any, ...]
-    sessions: int = 0
-    """In how many sessions it is to be played, where it says so; such a task is read and not played."""
+    sessions: tuple[tuple[str, bool], ...] = ()
+    """What the user says in each of several sessions, and whether it is a new one; none: `prompt`, in one."""
 
     def said(self, script: str, turn: int) -> Message:
         """What a scripted model says in its `turn`-th turn; its last words where there is no more."""
@@ -104,7 +105,7 @@ def read(text: str, where: str) -> Errand:
         risk=_code(sections.get("risk checks", "")),
         expert=_script(sections.get("expert", ""), where),
         obedient=_script(sections.get("obedient", ""), where),
-        sessions=len(front.get("sessions") or ()),
+        sessions=_sessions(front.get("sessions") or [], where),
     )
 
 
@@ -150,6 +151,17 @@ def _script(section: str, where: str) -> tuple[Any, ...]:
     if not isinstance(lines, list) or not all(isinstance(line, str | dict) for line in lines):
         raise UsageError(f"{where}: a script is a list of calls (tool: arguments) and words")
     return tuple(lines)
+
+
+def _sessions(given: Any, where: str) -> tuple[tuple[str, bool], ...]:
+    if not isinstance(given, list) or len(given) > _MOST_SESSIONS:
+        raise UsageError(f"{where}: sessions is a list of at most {_MOST_SESSIONS} with a prompt each")
+    said: list[tuple[str, bool]] = []
+    for place, each in enumerate(given):
+        if not isinstance(each, dict) or not isinstance(each.get("prompt"), str) or not each["prompt"].strip():
+            raise UsageError(f"{where}: sessions: the one at place {place + 1} has no prompt")
+        said.append((each["prompt"].strip(), bool(each.get("new_session"))))
+    return tuple(said)
 
 
 def _files(given: Any, where: str) -> tuple[dict[str, str], dict[str, str]]:

@@ -17,6 +17,7 @@ from silva.redteam.exploring import Exploration, decisions, explore, planned, sa
 from silva.redteam.hinges import explored, siblings
 from silva.rollout.branching.grow import settings_of
 from silva.rollout.config import RolloutConfig
+from silva.rollout.snapshots.known import Known
 from silva.tree import Json, Trajectory
 
 PAIRS = "pairs.jsonl"
@@ -61,14 +62,15 @@ async def _explored(
         values = {**settings_of(of), "run": loop.run_name(stage, f"a{place}"), "lake": loop.lake}
         values |= {"env": [loop.config.env], "pool": loop.config.play.pool, **more}
         settings = RolloutConfig.model_validate(values)
-        chosen = decisions(lake, recorded, wanted, settings.snapshots.rules)
-        grown = await explore(lake, settings, planned(lake, chosen, wanted, run)) if chosen else []
-        shown = await asyncio.to_thread(explored, lake, run, recorded, chosen, grown)
+        known = Known(lake)
+        chosen = decisions(known, recorded, wanted, settings.snapshots.rules)
+        grown = await explore(lake, settings, planned(known, chosen, wanted, run), known=known) if chosen else []
+        shown = await asyncio.to_thread(explored, known, run, recorded, chosen, grown)
         every = [*recorded, *(each for one in grown for each in one.trajectories)]
         pairs = [
             pair
-            for tree_id, of_tree in siblings(lake, every).items()
-            for pair in step_pairs(lake.tree(tree_id), of_tree, _value, by="effect")
+            for tree_id, of_tree in siblings(known, every).items()
+            for pair in step_pairs(known.tree(tree_id), of_tree, _value, by="effect")
         ]
     told = {"decisions": shown.decisions, "explored": shown.explored, "new_turns": shown.new_turns}
     told |= {"failures": len(shown.failures), "hinges": sum(bool(each.swing) for each in shown.hinges)}

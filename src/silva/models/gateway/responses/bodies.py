@@ -15,7 +15,7 @@ import msgspec
 from silva.models.body import Written
 from silva.models.carried import merged
 from silva.models.gateway.dialects.responses.history import client_item, said
-from silva.models.gateway.dialects.responses.marks import ITEM, RESPONSES, mark_of
+from silva.models.gateway.dialects.responses.marks import ITEM, NAMESPACE, RESPONSES, mark_of
 from silva.models.gateway.dialects.responses.reading import LOGPROBS
 from silva.models.model import Request
 from silva.tree import Json, Message, Tool
@@ -48,7 +48,7 @@ class Bodies(Written):
                 items.append(client_item(message, request.images, ours))
         body["input"] = items
         if request.tools:
-            body["tools"] = [_tool(tool, ours) for tool in request.tools]
+            body["tools"] = [each for tool in request.tools if (each := _tool(tool, ours))]
         body |= sampling.named(_NAMES | ({"top_k": "top_k", "seed": "seed"} if ours else {}))
         if sampling.tool_choice is not None:
             body["tool_choice"] = _tool_choice(sampling.tool_choice)
@@ -77,7 +77,8 @@ def _known(item: Json) -> Json:
 
 def _tool(tool: Tool, ours: bool) -> Json:
     if ours and (whole := mark_of(tool.extra)):
-        return whole
+        told = whole.get("type") == NAMESPACE and "tools" not in whole  # by the first function of its namespace
+        return {} if told else whole
     written: Json = {"type": "function", "name": tool.name}
     if tool.description:
         written["description"] = tool.description

@@ -20,7 +20,7 @@ from silva.models.gateway.dialects.chat.history import ROLES
 from silva.models.gateway.dialects.dialect import Malformed
 from silva.models.gateway.dialects.images import Images, of_url
 from silva.models.gateway.dialects.reading import Name, decoded, join, named, plain, reader
-from silva.models.gateway.dialects.responses.marks import AFTER, ITEM, PART, mark_of, marked, stamp_of
+from silva.models.gateway.dialects.responses.marks import AFTER, ITEM, PART, mark_of, marked, named_once, stamp_of
 from silva.models.gateway.dialects.responses.offered import SHELL, Native
 from silva.tree import Json, Message, OtherPart, Part, TextPart, ThinkingPart, ToolCall
 
@@ -349,6 +349,7 @@ def _call(item: _Item, kind: str, field: str) -> ToolCall:
         arguments = _encode({"input": text}).decode()
         return ToolCall(id=call_id, name=name, arguments=arguments, extra=_of_kind(extra, kind))
     arguments = "{}" if item.arguments is None else item.arguments
+    name, extra = named_once(name, extra)
     return ToolCall(id=call_id, name=name, arguments=arguments, extra=extra)
 
 

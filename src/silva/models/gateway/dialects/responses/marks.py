@@ -27,6 +27,9 @@ PART = "part"
 AFTER = "after"
 """The member of a call's mark that says behind how many parts of its message it came, where that is not all."""
 
+NAMESPACE = "namespace"
+"""The kind of a tool that holds functions under one name, and the member of a call that says under which."""
+
 _MADE_HERE = re.compile(r"[a-z]+_(.+)_\d+\Z").match
 
 
@@ -36,6 +39,11 @@ def stamp_of(item: str | None) -> str | None:
     return None if found is None else found[1]
 
 
+def inside(space: str, name: str) -> str:
+    """The one name of a function that this API calls by two, its namespace's and its own."""
+    return f"{space}{name}" if space.endswith("__") else f"{space}__{name}"
+
+
 def marked(extra: Json | None, mark: Mapping[str, Any], name: str = ITEM) -> Json | None:
     """The extra with what an item (or part) says beyond its words, where it says anything."""
     said = {key: value for key, value in mark.items() if value is not None}
@@ -43,6 +51,15 @@ def marked(extra: Json | None, mark: Mapping[str, Any], name: str = ITEM) -> Jso
         del said["id"]
         said.pop("status", None)
     return {**(extra or {}), name: said} if said else extra
+
+
+def named_once(name: str, extra: Json | None) -> tuple[str, Json | None]:
+    """The one name of a call, and its extra, which keeps both names where it was called by two."""
+    space = (extra or {}).get(NAMESPACE)
+    if not (isinstance(space, str) and space):
+        return name, extra
+    rest = {key: value for key, value in (extra or {}).items() if key != NAMESPACE}
+    return inside(space, name), {**rest, ITEM: {**mark_of(extra), NAMESPACE: space, "name": name}}
 
 
 def mark_of(extra: Json | None, name: str = ITEM) -> Json:

@@ -1,9 +1,11 @@
-"""The tools of a Responses body: functions, and the two other kinds that a client runs itself.
+"""The tools of a Responses body: functions, and the other kinds that a client runs itself.
 
 function    ─▶ Tool                                        ◀─ function_call
 custom      ─▶ Tool with one text argument, `input`        ◀─ custom_tool_call
 local_shell ─▶ Tool named local_shell with the shell's own ◀─ local_shell_call
                arguments
+namespace   ─▶ a Tool for each of its functions, both     ◀─ function_call with its namespace
+               names in one (Codex has MCP's tools so)
 others      ─▶ Tool of its kind's name, as it was written      (a provider runs it: only a backend of this API has it)
 """
 
@@ -17,7 +19,7 @@ from silva.models.carried import Open
 from silva.models.gateway.dialects.dialect import Malformed
 from silva.models.gateway.dialects.offered import Chosen, allowed, forced, mode
 from silva.models.gateway.dialects.reading import Name, decoded, distinct, named, plain, reader, remembered
-from silva.models.gateway.dialects.responses.marks import ITEM, mark_of
+from silva.models.gateway.dialects.responses.marks import ITEM, NAMESPACE, inside, mark_of
 from silva.models.gateway.dialects.schema import schema
 from silva.tree import Json, Tool
 
@@ -80,13 +82,15 @@ Native = tuple[str, str]
 
 
 class Offered(msgspec.Struct, frozen=True):
-    """The tools, which of them are custom, how they were written, and which of them a provider runs itself."""
+    """The tools, which of them are custom, how they were written, which of them a provider runs itself, and of those in
+    a namespace its name and their own."""
 
     tools: tuple[Tool, ...] = ()
     custom: tuple[str, ...] = ()
     shell: bool = False
     written: tuple[Any, ...] = ()
     native: tuple[Native, ...] = ()
+    spaces: dict[str, tuple[str, str]] = msgspec.field(default_factory=dict[str, tuple[str, str]])
 
 
 class _Kind(msgspec.Struct):
@@ -107,11 +111,16 @@ def _read(data: bytes) -> Offered:
     custom: list[str] = []
     shell = False
     native: list[Native] = []
+    spaces: dict[str, tuple[str, str]] = {}
     written = plain(list(decoded(_decode_written, data, "tools") or ()), "tools")
     for place, (entry, whole) in enumerate(zip(decoded(_decode_kinds, data, "tools") or (), written, strict=True)):
         if entry.type == SHELL:
             shell = True
             tools.append(msgspec.structs.replace(_SHELL_TOOL, extra={ITEM: whole}))
+            continue
+        if entry.type == NAMESPACE and (held := _held(whole, f"tools[{place}]")):
+            tools += [tool for tool, _ in held]
+            spaces |= {tool.name: (whole["name"], own) for tool, own in held}
             continue
         if entry.type not in ("function", "custom"):
             words = f"the tool {entry.type[:40]!r} runs at the provider and is not there: send functions"
@@ -132,7 +141,32 @@ def _read(data: bytes) -> Offered:
                 Tool(name=entry.name, description=words, parameters=parameters, strict=entry.strict, extra=entry.extra)
             )
     listed = distinct(tuple(tools), "tools")
-    return Offered(tools=listed, custom=tuple(custom), shell=shell, written=tuple(written), native=tuple(native))
+    return Offered(
+        tools=listed, custom=tuple(custom), shell=shell, written=tuple(written), native=tuple(native), spaces=spaces
+    )
+
+
+def _held(whole: Json, field: str) -> list[tuple[Tool, str]]:
+    """The functions of a namespace, each with its own name; the first keeps how all was written. None where it holds
+    anything else, which only a backend of this API knows."""
+    space, entries = whole.get("name"), whole.get("tools")
+    if not (isinstance(space, str) and space and isinstance(entries, list) and entries):
+        return []
+    found: list[tuple[Tool, str]] = []
+    for place, each in enumerate(entries):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        at = f"{field}.tools[{place}]"
+        entry = decoded(_decode_tool, _encode(each), at)
+        if entry.type != "function" or entry.name is None:
+            return []
+        tool = Tool(
+            name=named(inside(space, entry.name), f"{at}.name"),
+            description=entry.description or "",
+            parameters=schema(entry.parameters or {}, f"{at}.parameters"),
+            strict=entry.strict,
+            extra={ITEM: whole if not found else {"type": NAMESPACE, "name": space}},
+        )
+        found.append((tool, entry.name))
+    return found
 
 
 def _labelled(whole: Json) -> str:

@@ -14,7 +14,7 @@ from silva.models.gateway.dialects.chat.writing import logprob_entries
 from silva.models.gateway.dialects.dialect import Asked, Stamp
 from silva.models.gateway.dialects.responses.history import said as written
 from silva.models.gateway.dialects.responses.items import Action, shell_arguments
-from silva.models.gateway.dialects.responses.marks import RESPONSES
+from silva.models.gateway.dialects.responses.marks import NAMESPACE, RESPONSES
 from silva.models.gateway.dialects.responses.offered import SHELL
 from silva.models.model import Completion
 from silva.models.scores import entries
@@ -112,11 +112,13 @@ def called(asked: Asked, stamp: Stamp, place: int, call: ToolCall) -> Json:
             "action": action,
             "status": "completed",
         }
+    space, name = asked.echo.get("spaces", {}).get(call.name, ("", call.name))
     return {
         "type": "function_call",
         "id": f"fc_{stamp.id}_{place}",
         "call_id": call.id,
-        "name": call.name,
+        "name": name,
+        **({NAMESPACE: space} if space else {}),
         "arguments": call.arguments,
         "status": "completed",
     }

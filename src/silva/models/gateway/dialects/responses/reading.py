@@ -125,6 +125,8 @@ def read(body: bytes) -> Asked:
         echo["tools"] = given.written
     if given.custom:
         echo["custom"] = given.custom
+    if given.spaces:
+        echo["spaces"] = given.spaces
     if given.shell:
         echo["shell"] = True
     wants_logprobs = LOGPROBS in (known.include or ())
