@@ -6,8 +6,10 @@ case $2 in
   anthropic-messages) base=$ANTHROPIC_BASE_URL key='${ANTHROPIC_API_KEY}' ;;
   *) base=$OPENAI_BASE_URL key='${OPENAI_API_KEY}' ;;
 esac
+[ -z "$SILVA_MCP_URL" ] || servers="\"mcp\": {\"servers\": {\"silva\": {\"url\": \"$SILVA_MCP_URL\",
+  \"transport\": \"streamable-http\", \"headers\": {\"Authorization\": \"Bearer $SILVA_MCP_TOKEN\"}}}},"
 cat > "$HOME/openclaw.json" <<END
-{"models": {"mode": "merge", "providers": {"silva": {"baseUrl": "$base", "apiKey": "$key", "api": "$2", "models": [
+{$servers "models": {"mode": "merge", "providers": {"silva": {"baseUrl": "$base", "apiKey": "$key", "api": "$2", "models": [
   {"id": "any", "name": "any", "reasoning": false, "input": ["text"], "contextWindow": 120000, "maxTokens": 4096,
    "cost": {"input": 0, "output": 0, "cacheRead": 0, "cacheWrite": 0}}]}}},
  "agents": {"defaults": {"model": {"primary": "silva/any"}}}}

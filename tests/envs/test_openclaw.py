@@ -290,9 +290,9 @@ SESSIONS = """---
 id: recall
 grading_type: automated
 sessions:
-  - {id: store, prompt: Keep the word amber in notes.md.}
-  - {id: ask, prompt: Which word was it?}
-  - {id: later, new_session: true, prompt: Which word is in notes.md?}
+  - {id: store, prompt: "Keep the word amber in notes.md."}
+  - {id: ask, prompt: "Which word was it?"}
+  - {id: later, new_session: true, prompt: "Which word is in notes.md?"}
 ---
 ## Prompt
 

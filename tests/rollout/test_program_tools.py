@@ -9,12 +9,16 @@ from typing import Any
 
 import pytest
 
+from installed_programs import node_program
+from silva.envs import Registry
+from silva.envs.install import installed
 from silva.errors import UsageError
 from silva.lake import Lake
 from silva.models.scripted import Script, ScriptedServer
 from silva.rollout import RolloutConfig, run_rollout
 from silva.rollout.program_client import CLIENTS, client_of, written
 from silva.rollout.replay_stored import replay_stored
+from silva.sandbox.system import probe
 from silva.tree import Author, Node, Trajectory
 
 pytest.importorskip("mcp", reason="pip install 'silva[mcp]'")
@@ -100,3 +104,46 @@ def test_a_program_is_known_by_its_command_and_one_without_a_client_is_refused()
         client_of(("mini/bin/mini", "-t", "{prompt}"))
     with pytest.raises(UsageError, match=r"program\.client 'nobody': there are claude"):
         client_of(("x",), "nobody")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(bool(probe().problem), reason="no sandboxes here")
+@pytest.mark.parametrize(
+    ("package", "program", "name"),
+    [
+        ("@anthropic-ai/claude-code@2.1.197", "claude", "mcp__silva__sums__add"),
+        ("@openai/codex@0.169.0", "codex", "mcp__silva__sums__add"),
+    ],
+)
+async def test_real_programs_call_the_tools_of_added_servers(
+    package: str, program: str, name: str, tmp_path: Path
+) -> None:
+    command = node_program(package.rpartition("@")[0].rpartition("/")[2], package, program)
+    if not installed(Registry.load().entry("mcp")):
+        pytest.skip("run: silva envs install mcp")
+    examples = HERE.parents[1] / "examples" / "programs"
+    async with ScriptedServer(Script(function="calls_sums.py:adds", folder=str(HERE))) as server:
+        config = RolloutConfig.model_validate(
+            {
+                "run": "r",
+                "env": "workspace",
+                "tasks": {"ids": ["workspace/fix"]},
+                "tools": "mcp",
+                "model": f"{server.url}#scripted",
+                "agent": f"program: {examples / program}.sh {command} {{prompt}}",
+                "program": {"mounts": [str(command.parents[2]), str(examples)]},
+                "lake": str(tmp_path),
+                "retries": 0,
+                "deadlines": {"environment": 300},
+                "stages": {"attack": {"attack": "tool_result/plain/answer"}},
+            }
+        )
+        await run_rollout(config)
+    trajectory, walk, nodes = left(tmp_path)
+    assert trajectory.outcome.failure is None, trajectory.outcome
+    assert trajectory.attributes["served"] == {"asked": True, "called": 1}
+    assert [made.name for node in walk for made in node.message.tool_calls] == [name]
+    (result,) = [node for node in walk if node.message.role == "tool"]
+    assert result.author is Author.ATTACKER and "The sum is 5 now." in result.message.text
+    assert any(node.id == result.attributes["rewrites"] for node in nodes)
+    assert trajectory.attributes["attack"]["exposed"] == 2

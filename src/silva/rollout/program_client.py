@@ -56,6 +56,14 @@ CLIENTS = (
             '"oauth": false, "headers": {"Authorization": "Bearer $token"}}}}'
         },
     ),
+    Client(
+        "openclaw",
+        ("openclaw",),
+        {
+            ".openclaw/openclaw.json": '{"mcp": {"servers": {"silva": {"url": "$url", "transport": "streamable-http", '
+            '"headers": {"Authorization": "Bearer $token"}}}}}'
+        },
+    ),
     Client("qwen", ("qwen", "qwen-code"), {".qwen/settings.json": _HTTP_URL}),
     Client("gemini", ("gemini", "gemini-cli"), {".gemini/settings.json": _HTTP_URL}),
     Client("mini-swe-agent", ("mini", "mini-swe-agent"), why="it acts by a shell alone"),
