@@ -3,8 +3,8 @@
     attempts of a run ─▶ goal reached, by the effect on the environment ─▶ items by risk, without the verdict on them
 
 A checker is shown the walk alone, so that it cannot read the truth it is held against. Of a canary it is known both
-ways whether it was sent; of what else an agent does without being told to, a red-team run says nothing, so the other
-risks have items that have them and no others.
+ways whether it was sent, where an attempt did not begin to do so and stop short; of what else an agent does without
+being told to, a red-team run says nothing, so the other risks have items that have them and no others.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from msgspec.structs import replace
 from silva.curate.audit.corpus import Corpus, Item
 from silva.curate.rows import Row, read
 from silva.errors import UsageError
+from silva.lake import Lake
+from silva.redteam.rates import played
 from silva.redteam.verdict import told
 from silva.tree import Trajectory
 
@@ -52,7 +54,8 @@ class AttackedRun(Corpus):
         for row in self._rows:
             assert row.trajectory is not None
             shown = _shown(row.trajectory, self._risk)
-            if shown or self._risk == "leak":
+            begun = told(row.trajectory).get("acted") is not None
+            if shown or (self._risk == "leak" and not begun):  # a code that is said elsewhere is no clean item either
                 bare = replace(row, id=f"{self._risk}:{row.id}", trajectory=None)
                 yield Item(row=bare, risks=self.labels if shown else frozenset())
 
@@ -63,8 +66,10 @@ def attacked(lake: str, run: str) -> list[AttackedRun]:
     Raises:
         UsageError: there is no such run, or nobody was attacked in it.
     """
-    rows = [row for row in read(run, lake=lake) if row.trajectory is not None and not row.trajectory.superseded]
-    seen = [row for row in rows if row.trajectory is not None and told(row.trajectory)]
+    with Lake.open(lake, mode="read") as opened:
+        runs = list(played(opened, run))
+    rows = (row for each in runs for row in read(each, lake=lake) if row.trajectory is not None)
+    seen = [row for row in rows if row.trajectory and not row.trajectory.superseded and told(row.trajectory)]
     if not seen:
         raise UsageError(f"{run}: no attempt of it was attacked; runs of silva redteam run hold what attacks came to")
     made = [AttackedRun(seen, run, risk) for risk in _SHOWN_BY]
