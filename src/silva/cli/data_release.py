@@ -22,6 +22,7 @@ def release(
         typer.Argument(help="Fields: name=N licence=CC-BY-4.0 parts.train=RUN lake=FOLDER held_out=[FILE]."),
     ] = None,
     config: Annotated[Path | None, typer.Option("--config", help="YAML or TOML file with these fields.")] = None,
+    lake: Annotated[str | None, typer.Option(envvar="SILVA_LAKE", help="Where runs are, if no field says so.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Read the rows, look for leaks, write nothing.")] = False,
     as_json: Json = False,
 ) -> int:
@@ -36,6 +37,8 @@ def release(
     from silva.curate.release import release as make
 
     settings = load(ReleaseConfig, config, overrides or [])
+    if settings.lake is None and any(not Path(each).is_file() for each in settings.parts.values()):
+        settings = settings.model_copy(update={"lake": lake})
     if dry_run:
         planned = plan(settings)
         if as_json:
