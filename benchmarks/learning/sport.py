@@ -76,7 +76,8 @@ ROUND: dict[str, Any] = {
     "epochs": 4,
     "batch": 8,
 }
-"""With `nll` 0.2 a policy of this size forgets how a reply is formed, and falls: both sides of a pair become unlikely."""
+"""Settled on a seed that is none of those fixed: of 59 pairs, two epochs with `nll` 0.2 made a policy forget how a reply is
+formed (37.6 to 14.1 %). With as many pairs as there are here it makes little difference, as its arm says."""
 LITTLE: dict[str, Any] = {"algorithm": {"name": "dpo", "parameters": {"beta": 0.1, "nll": 0.2}}}
 PICKS: dict[str, Any] = {"algorithm": {"name": "sft"}}
 ARMS: tuple[tuple[str, int, dict[str, Any]], ...] = (
