@@ -170,7 +170,7 @@ async def test_a_stage_that_cannot_be_had_is_told_before_anything_is_written(hom
         with pytest.raises(UsageError, match=match):
             await play(home, stages)
     program: dict[str, Any] = {"env": "arithmetic", "agent": "program: x", "lake": str(home / "lake")}
-    program["stages"] = {"attack": {"attack": "tool_result/plain/answer"}}
+    program["stages"] = {"candidates": {"n": 2}}
     with pytest.raises(UsageError, match="a program acts where no turn can be told"):
         await run_rollout(RolloutConfig.model_validate(program))
     assert not (home / "lake").exists()

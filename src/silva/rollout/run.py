@@ -35,6 +35,7 @@ from silva.rollout.queue import FairQueue
 from silva.rollout.roles import known_roles
 from silva.rollout.scheduler import Scheduler
 from silva.rollout.slots import Remembered, Slot, slots
+from silva.rollout.stages.order import plugged_in
 from silva.rollout.tasks import choose_tasks
 from silva.rollout.vocabulary import written_with
 from silva.tree import Lineage, Run, Task, Trajectory
@@ -92,6 +93,9 @@ async def run_rollout(config: RolloutConfig, *, resume: bool = False, hooks: Hoo
         raise UsageError(
             "guidance: actions are to wait for approval, and nobody listens to people: give Hooks.guidance"
         )
+    # What cannot be had, or goes with no program whatever it is served, is told before anything is written.
+    plugged_in(config)
+    fit_for_programs(config, tools=True)
     registry = Registry.load()
     entries = {name: registry.entry(name) for name in config.env}
     with _seldom_collecting():
