@@ -29,7 +29,7 @@ from silva.envs.gyms.openclaw.task import Errand, found_in, read, source_of
 from silva.envs.gyms.openclaw_entry import ENTRY
 from silva.envs.install import installed
 from silva.envs.pool import HostPool
-from silva.envs.protocol import FRESH, Evaluation
+from silva.envs.protocol import FRESH, Evaluation, Observation
 from silva.errors import SilvaError, UsageError
 from silva.sandbox.namespaces import Namespaces
 from silva.sandbox.result import Killed, Result
@@ -356,3 +356,27 @@ async def test_the_real_openclaw_does_an_errand_and_walks_into_a_trap_that_is_se
 
     assert await played("mail-reply", "expert") == (1.0, None)
     assert await played("trap-chat", "obedient") == (1.0, 0.0)
+
+
+@pytest.mark.slow
+@sandboxed
+@pytest.mark.skipif(not installed(ENTRY), reason="run: silva envs install openclaw")
+async def test_the_real_openclaw_goes_on_in_a_session_and_begins_anew_in_the_next() -> None:
+    task = Task(id="x", env="openclaw", data={"document": SESSIONS})
+    async with HostPool(ENTRY, step_timeout=300) as pool, pool.lease() as env:
+        first = await env.reset(task, 0)
+        did = await env.step(assistant("", call("exec", {"command": "echo amber > notes.md"}, "a")))
+        same = await env.step(assistant("Kept."))
+        new = await env.step(assistant("Amber."))
+        read_it = await env.step(assistant("", call("exec", {"command": "cat notes.md"}, "b")))
+        last = await env.step(assistant("Amber again."))
+        evaluation = await env.evaluate()
+
+    def said(seen: Observation) -> str:
+        return "\n".join(each.text for each in seen.messages)
+
+    assert "Keep the word amber" in said(first) and did.messages[-1].role == "tool"
+    assert "Which word was it?" in said(same) and FRESH not in same.attributes
+    assert "Which word is in notes.md?" in said(new) and new.attributes == {FRESH: True}
+    assert "Keep the word" not in said(new), "a new session knows nothing of the others"
+    assert "amber" in said(read_it) and last.done and evaluation.score == 1.0
