@@ -90,7 +90,9 @@ def test_a_killed_run_ends_as_one_that_was_not(tmp_path: Path, mode: str, every:
     controller = read_job(folder / "out" / "buffer", "online")
     assert len(controller.delivered) == len(set(controller.delivered)) == 10
     assert (controller.committed, controller.version, controller.checkpointed) == (10, 5, 10)
-    assert not controller.withheld
+    # Of a run that never waits, a kill may leave a group too old: it is withheld, and another takes its place.
+    assert not (set(controller.withheld) & set(controller.delivered))
+    assert len(controller.withheld) <= (3 if mode == "async" else 0)
     with Lake.open(folder / "lake", "read") as lake:
         ended = Counter((each.task_id, each.index) for each in lake.trajectories(run_id="run"))
         run = lake.run("run")
