@@ -140,10 +140,10 @@ def test_a_run_played_on_ray_is_the_one_played_here(tmp_path: Path, monkeypatch:
 
 
 def servers(process: subprocess.Popen[bytes]) -> list[int]:
-    """The model servers that a loop has started."""
+    """The model servers that a loop has started; the warden of each, whose words name it too, is none."""
     try:
         below = psutil.Process(process.pid).children(recursive=True)
-        return [each.pid for each in below if "silva.models.local" in " ".join(each.cmdline())]
+        return [each.pid for each in below if each.cmdline()[1:3] == ["-m", "silva.models.local"]]
     except psutil.Error:
         return []
 
