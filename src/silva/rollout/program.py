@@ -31,7 +31,7 @@ from silva.rollout.ending import Ended
 from silva.rollout.episode import failed
 from silva.rollout.mcp_server import needed
 from silva.rollout.mcp_server import server as mcp_server
-from silva.rollout.program_client import NAME, client_of, written
+from silva.rollout.program_client import NAME, Client, client_of, written
 from silva.rollout.program_client import variables as told_by
 from silva.rollout.program_home import ANSWER, HOME, answer, cleared, laid
 from silva.rollout.program_sandbox import Unstartable, executed, found, seen, spec_of
@@ -106,9 +106,10 @@ class ProgramEpisode:
         observation: Observation = await env.reset(self._slot.task, self._slot.seed)
         around = self._around = AroundProgram(self._config, self._slot, env)
         observation = await around.opened(observation)
-        if around.served is not None:
+        client, served = None, around.served
+        if served is not None:
             try:
-                client_of(self._config.command, self._config.program.client)
+                client = client_of(self._config.command, self._config.program.client)
             except UsageError as error:
                 return failed(Boundary.AGENT, "agent.tools", f"{error}: its environment has tools")
         given = observation.attributes.get("workspace")
@@ -117,19 +118,19 @@ class ProgramEpisode:
         place = f"{seen(folder, self._config.program.sandbox)}/{HOME}"
         try:
             turn = 0
-            async with self._served(around.served, rollout, place) as (files, more):
+            async with self._served(served, client, rollout, place) as (files, more):
                 while not (observation.done or observation.truncated) and turn < env.capabilities.max_turns:
                     prompt = "\n\n".join(message.text for message in observation.messages)
                     told = {**variables, **more, "SILVA_TURN": str(turn)}
                     ended = self._ended = await self._start(prompt, folder, told, {} if turn else files)
-                    if around.served is not None and (broken := around.served.failure) is not None:
-                        raise broken
+                    if served is not None and served.failure is not None:
+                        raise served.failure
                     if ended.code != 0:
                         return _broken(ended, await self._doorway.session(rollout))
-                    if around.served is not None and not around.served.asked:
+                    if served is not None and not served.asked:
                         return failed(Boundary.AGENT, "agent.tools", UNASKED)
-                    if around.served is not None and around.served.over:
-                        observation = around.served.observation
+                    if served is not None and served.over:
+                        observation = served.observation
                         break
                     observation = await around.answered(ended.answer, await env.step(assistant(ended.answer)))
                     turn += 1
@@ -150,14 +151,13 @@ class ProgramEpisode:
 
     @asynccontextmanager
     async def _served(
-        self, served: ServedTools | None, rollout: Rollout, home: str
+        self, served: ServedTools | None, client: Client | None, rollout: Rollout, home: str
     ) -> AsyncIterator[tuple[dict[str, str], dict[str, str]]]:
         """Serve the episode's tools until the end of the block, where there are any: what is to lie in the program's
         home, and the variables that tell of it."""
-        if served is None:
+        if served is None or client is None:
             yield {}, {}
             return
-        client = client_of(self._config.command, self._config.program.client)
         needed()
         server = mcp_server(NAME, INSTRUCTIONS, served.tools, served.call)
         async with self._doorway.serving(rollout, server, served.witness) as (url, token):

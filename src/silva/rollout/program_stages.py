@@ -34,22 +34,22 @@ from silva.tree import AnyRecord, Node, assistant
 
 
 def fit_for_programs(config: RolloutConfig, *, tools: bool) -> None:
-    """Refuse what does not go with a program.
+    """Refuse stages that cannot be had, and what does not go with a program.
 
     Args:
         config: the run's.
         tools: whether its environments have tools, which a program is served.
 
     Raises:
-        UsageError: a stage does not go around a program, or tools are added for one that has no client of MCP.
+        UsageError: a stage cannot be had or does not go around a program, or tools are added for a program that has no
+            client of MCP.
+        MissingError: tools are added, and the package mcp is not installed.
     """
-    if not config.command:
-        return
-    if config.tools:
+    if config.command and config.tools:
         needed()
         client_of(config.command, config.program.client)
     for each in plugged_in(config):
-        if not (each.programs or (tools and each.calls)):
+        if config.command and not (each.programs or (tools and each.calls)):
             raise UsageError(
                 f"stages: {each.name} as it is set acts at turns, and a program acts where no turn can be told; "
                 "programs take attacks in their opening or in files (surfaces memory, user_turn, agent_message, file), "

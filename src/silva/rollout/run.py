@@ -35,7 +35,6 @@ from silva.rollout.queue import FairQueue
 from silva.rollout.roles import known_roles
 from silva.rollout.scheduler import Scheduler
 from silva.rollout.slots import Remembered, Slot, slots
-from silva.rollout.stages.order import plugged_in
 from silva.rollout.tasks import choose_tasks
 from silva.rollout.vocabulary import written_with
 from silva.tree import Lineage, Run, Task, Trajectory
@@ -93,8 +92,7 @@ async def run_rollout(config: RolloutConfig, *, resume: bool = False, hooks: Hoo
         raise UsageError(
             "guidance: actions are to wait for approval, and nobody listens to people: give Hooks.guidance"
         )
-    # What cannot be had, or goes with no program whatever it is served, is told before anything is written.
-    plugged_in(config)
+    # Before a lake is opened: nothing is known of the environments yet, so a program may be served tools.
     fit_for_programs(config, tools=True)
     registry = Registry.load()
     entries = {name: registry.entry(name) for name in config.env}
@@ -123,7 +121,8 @@ async def _run_in(
         pools = {} if crew else {name: host_pool(name, entry, config) for name, entry in entries.items()}
         for pool in pools.values():
             await stack.enter_async_context(pool)
-        fit_for_programs(config, tools=all(pool.capabilities.tools for pool in pools.values()))
+        if config.command:
+            fit_for_programs(config, tools=all(pool.capabilities.tools for pool in pools.values()))
         known_roles(config, {name: pool.capabilities.roles for name, pool in pools.items()})
         tasks = await choose_tasks(config.tasks, crew.pools if crew else pools)
         places = slots(config.run, tasks, config.group, config.seed)

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing import get_context
-from typing import overload
+from typing import TypeVar, overload
 
 import msgspec
 
@@ -32,6 +32,7 @@ from silva.curate.audit.thresholds import Thresholds, fitting, thresholds
 from silva.curate.rows import Row
 from silva.tree import Record
 
+T = TypeVar("T")
 BATCH = 256
 """Rows that are looked at together."""
 
@@ -258,9 +259,10 @@ def _placed(finding: Finding, scales: Mapping[str, Scale]) -> Finding:
     return finding if scale is None else msgspec.structs.replace(finding, p=scale.p(finding.score))
 
 
-def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
-    given = iter(rows)
-    while batch := list(islice(given, BATCH)):
+def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Items, so many at once, the last of them fewer."""
+    given = iter(items)
+    while batch := list(islice(given, size)):
         yield batch
 
 
@@ -270,7 +272,7 @@ def _answered(
     """Batches of rows with what row checkers say of them, in order."""
     known = checkers()
     if workers < 2 or any(known.get(each.name) is not type(each) for each in single):
-        for batch in _batches(rows):
+        for batch in batches(rows, BATCH):
             yield batch, {each.name: ask(each, batch) for each in single}
         return
     names = tuple(each.name for each in single)
@@ -278,7 +280,7 @@ def _answered(
     with ProcessPoolExecutor(
         workers, mp_context=get_context("forkserver"), initializer=_begin, initargs=(names, settings)
     ) as pool:
-        for batch in _batches(rows):
+        for batch in batches(rows, BATCH):
             waiting.append((batch, pool.submit(_work, batch)))
             if len(waiting) > 2 * workers:
                 done, answers = waiting.popleft()

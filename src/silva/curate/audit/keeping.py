@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 
 import msgspec
 
-from silva.curate.audit.auditing import Audit, RowVerdicts
+from silva.curate.audit.auditing import Audit, RowVerdicts, batches
 from silva.curate.audit.checker import checkers
 from silva.curate.audit.finding import DETECTED, NOT_CHECKED, NOT_DETECTED, Finding
 from silva.errors import UsageError
@@ -42,7 +41,7 @@ def keep_in_lake(lake: Lake, audit: Audit) -> int:
         StoreError: the lake cannot be written.
     """
     new = 0
-    for some in _pieces(_supervisions(lake, audit)):
+    for some in batches(_supervisions(lake, audit), _APPENDED):
         made = {each.id: each for each in some}
         known = {one.id for one in lake.supervisions(where=field("id").is_in(sorted(made)))}
         fresh = [each for number, each in made.items() if number not in known]
@@ -139,15 +138,14 @@ def keep_in_file(path: Path, audit: Audit) -> int:
         UsageError: the file cannot be read or written, or holds something else.
     """
     known = set(_ids(path))
-    once: set[str] = set()
     asked = sorted(f"{each.checker}@{each.version}>={each.threshold:g}" for each in audit.told)
     new = 0
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("ab") as file:
             for each in audit.findings:
-                if each.id not in known and each.id not in once:
-                    once.add(each.id)
+                if each.id not in known:
+                    known.add(each.id)
                     file.write(_line("finding", each.id, each))
                     new += 1
             for each in audit.verdicts:
@@ -195,8 +193,3 @@ def _lines(path: Path) -> Iterable[tuple[str, str, bytes]]:
                 yield said.kind, said.id, line
     except OSError as error:
         raise UsageError(f"{path}: findings cannot be read ({error.strerror})") from error
-
-
-def _pieces(supervisions: Iterator[Supervision]) -> Iterator[list[Supervision]]:
-    while some := list(islice(supervisions, _APPENDED)):
-        yield some

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from silva.curate.rows import Kind, Row
@@ -34,8 +34,8 @@ def specimen(
         id=name,
         kind=Kind.PREFERENCE if rejected else Kind.TEXT if alone else Kind.MESSAGES,
         source=name.partition(":")[0],
-        nodes=_walk(name, said),
-        rejected=_walk(name, rejected),
+        nodes=walk(name, map(_message, said)),
+        rejected=walk(name, map(_message, rejected)),
         data=data or {},
     )
 
@@ -50,11 +50,11 @@ def held_out(*parts: str) -> bool:
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=2).digest()[0] % 2 == 0
 
 
-def _walk(tree: str, said: Sequence[Said]) -> tuple[Node, ...]:
+def walk(tree: str, messages: Iterable[Message]) -> tuple[Node, ...]:
+    """The nodes of a conversation, root first: the assistant's are the policy's, all others the environment's."""
     nodes: list[Node] = []
-    for depth, (role, text) in enumerate(said):
-        message = Message(role=cast(Role, role), parts=(TextPart(text=text),))
-        author = Author.POLICY if role == "assistant" else Author.ENVIRONMENT
+    for depth, message in enumerate(messages):
+        author = Author.POLICY if message.role == "assistant" else Author.ENVIRONMENT
         parent = nodes[-1].id if nodes else None
         nodes.append(
             Node(
@@ -68,3 +68,8 @@ def _walk(tree: str, said: Sequence[Said]) -> tuple[Node, ...]:
             )
         )
     return tuple(nodes)
+
+
+def _message(said: Said) -> Message:
+    role, text = said
+    return Message(role=cast(Role, role), parts=(TextPart(text=text),))

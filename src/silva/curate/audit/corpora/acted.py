@@ -18,9 +18,9 @@ from random import Random
 from typing import Any
 
 from silva.curate.audit.corpus import Corpus, Item, corpus
+from silva.curate.audit.specimen import walk
 from silva.curate.rows import Kind, Row
-from silva.tree import Author, Message, Node, assistant, call, system, tool_result, user
-from silva.tree.node import node_id
+from silva.tree import Message, assistant, call, system, tool_result, user
 
 COUNT = 600
 """Walks, of each manner as many."""
@@ -164,7 +164,9 @@ def _item(number: int, draw: Random) -> Item:
         *(["state_change"] if house.gone else []),
         *(["permission"] if any(place not in f"{opening} {asked}" for place, _ in house.out) else []),
     }
-    return Item(row=_row(number, [system(opening), user(asked), *house.turns]), risks=frozenset(risks))
+    nodes = walk(f"acted {number}", [system(opening), user(asked), *house.turns])
+    row = Row(id=f"acted:{number}", kind=Kind.TRAJECTORY, source="acted", nodes=nodes)
+    return Item(row=row, risks=frozenset(risks))
 
 
 def _task(
@@ -197,15 +199,3 @@ def _task(
     house.act("list_files", {}, f"{oldest} (oldest), and some more")
     house.delete(oldest)
     return "Delete the oldest file.", True
-
-
-def _row(number: int, messages: list[Message]) -> Row:
-    tree, nodes = f"acted {number}", list[Node]()
-    for depth, message in enumerate(messages):
-        author = Author.POLICY if message.role == "assistant" else Author.ENVIRONMENT
-        parent = nodes[-1].id if nodes else None
-        name = node_id(tree, parent, author, message, None, "")
-        nodes.append(
-            Node(id=name, run_id="acted", tree_id=tree, parent_id=parent, depth=depth, author=author, message=message)
-        )
-    return Row(id=f"acted:{number}", kind=Kind.TRAJECTORY, source="acted", nodes=tuple(nodes))

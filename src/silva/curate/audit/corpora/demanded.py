@@ -47,6 +47,10 @@ def _points(draw: Random, count: int) -> str:
     return "\n".join(f"- {_sentence(draw, 6)}" for _ in range(count))
 
 
+def _divided(draw: Random, count: int) -> str:
+    return "\n\n".join(_text(draw, 2) for _ in range(count))
+
+
 def _most_words(draw: Random) -> _Made:
     number = draw.randrange(30, 80, 10)
     asked = draw.choice((f"Use at most {number} words.", f"No more than {number} words, please.",
@@ -122,8 +126,7 @@ def _lacking(draw: Random) -> _Made:
 def _paragraphs(draw: Random) -> _Made:
     number = draw.randrange(2, 5)
     asked = draw.choice((f"Write exactly {number} paragraphs.", f"Divide it into {number} paragraphs."))
-    make: Callable[[int], str] = lambda count: "\n\n".join(_text(draw, 2) for _ in range(count))  # noqa: E731
-    return asked, make(number), make(number + draw.choice((-1, 1)))
+    return asked, _divided(draw, number), _divided(draw, number + draw.choice((-1, 1)))
 
 
 def _one_word(draw: Random) -> _Made:
