@@ -14,13 +14,11 @@ from urllib.request import Request, urlopen
 import pytest
 from console_lakes import Grower, run_record, task_record
 from consoles import Console
-from msgspec.structs import replace
 
 from silva.cli.curate import app as curate
 from silva.console.users import User, Users, hashed
 from silva.curate.pairs import StepPair, read_pairs, write_pairs
 from silva.curate.ratings import judged, key, pairs_to_rate, ratings
-from silva.errors import UsageError
 from silva.lake import Lake
 from silva.loops.line.judged import at_the_word_of
 
@@ -113,9 +111,8 @@ def test_people_rate_blind_and_their_word_is_in_the_lake_and_in_the_pairs(
     words = ["pairs", "--run", "done", "--of", "tries", "--judged-by", "people", "--lake", str(home / "lake"), "--json"]
     assert not curate(words, standalone_mode=False) and json.loads(capsys.readouterr().out)["pairs"] == 2
     loop: Any = SimpleNamespace(lake=str(home / "lake"))
-    assert at_the_word_of("people", loop, pairs) == people and at_the_word_of("verifier", loop, pairs) == pairs
-    with pytest.raises(UsageError, match="nobody prefers a step of 1 pairs yet; rate them"):
-        at_the_word_of("people", loop, [replace(pairs[0], parent_id="another")])
+    assert at_the_word_of("people", loop, pairs, pairs, 4) == people
+    assert at_the_word_of("verifier", loop, pairs, pairs, 4) == pairs
 
 
 @pytest.mark.slow
