@@ -2,12 +2,13 @@
 
     python benchmarks/learning/coevolve.py --env boxes --policy tiny --seeds 60 61 62 63 64 65 66 67
 
-A policy from nothing imitates the expert on `TAUGHT` tasks, which are no tasks of GRPO. From there each arm is a whole
+A policy from nothing imitates the expert on lessons of all kinds, a little of each. GRPO is then given tasks as a user
+has them, of which most are easy and few are long (examples/coevolve/boxes.py). From there each arm is a whole
 `silva loop coevolve`, with the same rounds, groups and steps: `static` (the initial tasks stay), `start` (as many tasks as
 the others grow in all, of unguided exploration, at the first growth), `random` (explored as much as CoEvolve, without
 signals), `coevolve`, and that without one signal (`no forgetting`, `no boundary`, `no rare`), without validation (`no
 validation`). Boxes has goals in words that cannot be reached (examples/coevolve/boxes.py): the writer's are such in two of
-three cases. Held-out tasks are of six kinds in equal numbers, in places nobody has been in; one attempt at temperature 1.
+three cases. Held-out tasks are of six kinds in equal numbers, in places nobody has been in; two attempts at temperature 1.
 
 The claim: CoEvolve > static > zero-shot, and CoEvolve > start, intervals over seeds and tasks above 0. All else is printed
 whatever it says. `--seeds 60` runs one seed; rows of seeds run apart are put together by `--kept`.
@@ -15,14 +16,20 @@ whatever it says. `--seeds 60` runs one seed; rows of seeds run apart are put to
 
 from __future__ import annotations
 
+import json
+import random
 import resource
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+from experiment import Experiment
 from runner import Seed, main
+from settings import SETTINGS, Split
 from student import Student
 from table import Row, together
 
@@ -37,12 +44,12 @@ from silva.tree.formats.tasks import write_tasks
 
 SEEDS = tuple(range(60, 68))
 """Fixed before any of them ran."""
-ATTEMPTS = 1
+ATTEMPTS = 2
 """At each held-out task."""
 SHAPE = Shape(width=64, inner=128, layers=2, context=768)
-TAUGHT, POOL, INITIAL = 300, 100, 30
-"""Tasks the expert teaches on; further ones that arms are given, and how many of those GRPO begins with."""
-TEACH: dict[str, Any] = {"batch": 16, "rate": 3e-3, "epochs": 25}
+TAUGHT, POOL, INITIAL = 1400, 100, 30
+"""Lessons the expert teaches; tasks that arms are given, and how many of those GRPO begins with."""
+TEACH: dict[str, Any] = {"batch": 16, "rate": 3e-3, "epochs": 8}
 ROUND: dict[str, Any] = {
     "times": 6,
     "tasks": 8,
@@ -88,57 +95,67 @@ ARMS: dict[str, dict[str, Any]] = {
 
 
 def run(seed: Seed) -> list[Row]:
-    """One seed."""
-    experiment = seed.experiment
+    """One seed; as many arms at once as it has cores. What an arm came to is kept in its folder."""
+    folder = seed.experiment.folder
     base = taught(seed)
-    zero = experiment.measure(base, attempts=ATTEMPTS)
-    measured: dict[str, dict[str, float]] = {}
-    told: dict[str, dict[str, float]] = {}
-    for name, grow in ARMS.items():
-        began, spent = time.monotonic(), _processor()
-        loop = turn(_config(seed, base, name, grow), _watch(name), here=True)
-        version = head_of(loop)
-        folder = (
-            None if version == loop.given("base")["version"] else Path(playing(loop, version).removeprefix("local:"))
-        )
-        student = Student(name=name.replace(" ", "-"), base=base.base, trained=folder or base.trained)
-        measured[name] = experiment.measure(student, attempts=ATTEMPTS)
-        told[name] = {
-            **_numbers(loop),
-            "minutes": (time.monotonic() - began) / 60,
-            "processor_seconds": _processor() - spent,
-        }
-        print(name, f"{sum(measured[name].values()) / len(zero):.3f}", told[name], flush=True)
-    pairs = [("zero-shot", "static"), *((name, "coevolve") for name in ARMS if name != "coevolve")]
-    found = {"zero-shot": zero, **measured}
-    rows = [_row(seed.number, left, right, found, told) for left, right in pairs]
-    return [*rows, _row(seed.number, "zero-shot", "coevolve", found, told)]
+    zero = seed.experiment.measure(base, attempts=ATTEMPTS)
+    asked = [(str(folder), seed.env, seed.number, base, name) for name in ARMS]
+    with ProcessPoolExecutor(seed.experiment.threads or 1, get_context("spawn")) as pool:
+        came = dict(zip(ARMS, pool.map(arm, *zip(*asked, strict=True)), strict=True))
+    told = {name: each["told"] for name, each in came.items()}
+    found = {"zero-shot": zero, **{name: each["rates"] for name, each in came.items()}}
+    pairs = [("zero-shot", "static"), *((name, "coevolve") for name in found if name != "coevolve")]
+    return [_row(seed.number, left, right, found, told) for left, right in pairs]
+
+
+def arm(folder: str, env: str, number: int, base: Student, name: str) -> dict[str, dict[str, float]]:
+    """One arm of a seed to its end: its success at each held-out task, and what it came to."""
+    experiment = Experiment(Path(folder) / "arms" / name.replace(" ", "-"), SETTINGS[env], number, threads=1)
+    file = experiment.folder / "arm.json"
+    if file.is_file():
+        return json.loads(file.read_text(encoding="utf-8"))
+    began, spent = time.monotonic(), _processor()
+    loop = turn(_config(experiment, base, ARMS[name]), _watch(name), here=True)
+    version = head_of(loop)
+    trained = None if version == loop.given("base")["version"] else Path(playing(loop, version).removeprefix("local:"))
+    student = Student(name=name.replace(" ", "-"), base=base.base, trained=trained or base.trained)
+    rates = experiment.measure(student, attempts=ATTEMPTS)
+    told = {
+        **_numbers(loop),
+        "minutes": (time.monotonic() - began) / 60,
+        "processor_seconds": _processor() - spent,
+    }
+    print(number, name, f"{sum(rates.values()) / len(rates):.3f}", told, flush=True)
+    file.write_text(json.dumps({"rates": rates, "told": told}), encoding="utf-8")
+    return {"rates": rates, "told": told}
 
 
 def taught(seed: Seed) -> Student:
-    """A policy from nothing that has imitated the expert on a few tasks, most of them easy."""
+    """A policy from nothing that has imitated the expert on lessons: of all kinds, in places that nobody is in after."""
     experiment = seed.experiment
+    assert isinstance(experiment.setting, Split)
+    lessons = experiment.setting.of("lessons")
+    random.Random(seed.number).shuffle(lessons)
     folder = experiment.folder / "tiny"
     if not folder.is_dir():
-        experiment.play("heard", [*experiment.learn[:40], *experiment.held_out[:40]], policy="expert")
+        experiment.play("heard", [*lessons[:60], *experiment.held_out[:20]], policy="expert")
         write_tiny(folder, experiment.conversations("heard"), SHAPE, seed.number)
     student = Student(name="taught", base=str(folder))
-    return experiment.fit("taught", student, experiment.expert("expert", TAUGHT, student), {"name": "sft"}, **TEACH)
+    experiment.play("expert", lessons[:TAUGHT], policy="expert", renderer=student.base)
+    return experiment.fit("taught", student, experiment.samples("expert"), {"name": "sft"}, **TEACH)
 
 
-def _config(seed: Seed, base: Student, name: str, grow: dict[str, Any]) -> CoEvolveConfig:
-    experiment = seed.experiment
+def _config(experiment: Experiment, base: Student, grow: dict[str, Any]) -> CoEvolveConfig:
     file = experiment.folder / "grpo.jsonl"
     if not file.is_file():
-        tasks = experiment.learn[TAUGHT : TAUGHT + POOL]
-        file.write_text("".join(f"{line}\n" for line in write_tasks(tasks)), encoding="utf-8")
+        file.write_text("".join(f"{line}\n" for line in write_tasks(experiment.learn[:POOL])), encoding="utf-8")
     play = dict(experiment.setting.play)
     return CoEvolveConfig.model_validate(
         {
-            "folder": experiment.folder / name.replace(" ", "-"),
+            "folder": experiment.folder / "loop",
             "line": "arm",
             "env": experiment.setting.env,
-            "seed": seed.number,
+            "seed": experiment.seed,
             "policy": {"base": str(base.trained), "method": "full", "dtype": "float32"},
             "tasks": {"file": file, "train": 0.9, "dev": 0.1, "test": 0},
             "play": {
@@ -150,7 +167,7 @@ def _config(seed: Seed, base: Student, name: str, grow: dict[str, Any]) -> CoEvo
             "initial": INITIAL,
             "grow": {**GROW, **grow},
             "rounds": [ROUND],
-            "threads": experiment.threads,
+            "threads": 1,
         }
     )
 

@@ -101,7 +101,11 @@ class Split(Setting):
 
     def tasks(self) -> tuple[list[Task], list[Task]]:
         """See `Setting`; `held_out` does not bound them."""
-        return asyncio.run(self._split("train")), asyncio.run(self._split("test"))
+        return self.of("train"), self.of("test")
+
+    def of(self, name: str) -> list[Task]:
+        """The tasks of a split."""
+        return asyncio.run(self._split(name))
 
     async def _split(self, name: str) -> list[Task]:
         async with host_pool(self.env, Registry.load().entry(self.env), RolloutConfig(env=(self.env,))) as pool:

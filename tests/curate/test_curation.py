@@ -41,7 +41,7 @@ def talk(task: str, *calls: tuple[str, str], end: str = "Done.") -> list[dict[st
 ROWS = [
     {"messages": talk('Bring "lamp" home.', ("take", "You hold lamp."), ("give", "Given.")), "label": True},
     {"messages": talk('Bring "lamp" home.', ("take", "You hold lamp."), ("give", "Given.")), "label": True},
-    {"messages": talk('Bring "rope" home.', ("take", "You hold hat."), ("give", "Given.")), "label": True},
+    {"messages": talk('Bring "rope" home.', ("take", "You hold lamp."), ("give", "Given.")), "label": True},
     {"messages": talk('Bring "rope" home.', ("fly", "error: cannot"), ("take", "You hold rope.")), "label": False},
     {"messages": talk('Bring "rope" home.', ("take", "You hold rope."), ("look", "Hall."), ("take", "You hold rope."))},
 ]
@@ -84,7 +84,7 @@ def test_operators_do_what_their_names_say(corpus: Corpus) -> None:
     assert len(operators.known_successes(walks)) == 3
     assert len(operators.without_failures(walks)) == 4
     assert len(operators.without_repeats(walks)) == 4
-    assert [walk["words"] for walk in operators.grounded(walks)].count('Bring "rope" home.') == 2  # not the hat
+    assert [walk["words"] for walk in operators.grounded(walks)].count('Bring "rope" home.') == 2  # not the lamp
     assert [turn["n"] for turn in operators.without_loops(walks)[4]["turns"]] == [1, 4]
     assert [turn["n"] for turn in operators.without_errors(walks)[3]["turns"]] == [2, 3]
     quiet = operators.no_loss_on_faults(walks)

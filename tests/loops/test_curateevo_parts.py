@@ -87,7 +87,7 @@ async def test_mutations_are_real_source_and_follow_the_diagnosis_unless_blind()
     made = await evolver.revise(first, wanted(points=[point]))
     assert len({each.curation.digest for each in made} - {first.digest}) == 4
     assert [step.name for step in steps(made[0].curation.source)] == ["grounded"]
-    assert made[1].note == "with grounded; with memory"
+    assert [each.note for each in made[1:3]] == ["with memory", "with grounded; with memory"]
     assert "memory=remember(walks)" in made[1].curation.source
     assert made == await evolver.revise(first, wanted(points=[point]))
     for each in made:  # the order of steps is that of the allow-list, and the rest stands as it was written

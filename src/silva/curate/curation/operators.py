@@ -65,12 +65,15 @@ def without_repeats(walks):
 
 
 def grounded(walks):
-    """Walks in which every name that the task puts in quotation marks comes up again, in a call or in what was seen: a
-    walk that is filed under another task than the one it carried out mentions other names."""
+    """Walks that are not about something else: one that is filed under another task than the one it carried out lacks a
+    name that its task puts in quotation marks, and names what other tasks do, in a call or in what was seen. A walk
+    that came upon nobody's name, since there was nothing to be done, is kept."""
+    known = {name for walk in walks for name in names(walk["words"])}
     kept = []
     for walk in walks:
         said = "\n".join(turn["saw"] + json.dumps(turn["calls"], ensure_ascii=False) for turn in walk["turns"])
-        if all(name in said for name in names(walk["words"])):
+        mine = names(walk["words"])
+        if all(name in said for name in mine) or not any(name in said for name in known.difference(mine)):
             kept.append(walk)
     return kept
 

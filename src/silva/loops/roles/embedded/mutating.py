@@ -4,8 +4,8 @@
     less
            ─▶ source again, the rest as it was written
 
-With failed points, the operators that their hints mean come first, of the point that most tasks show before the others;
-without, all are drawn alike: that is the control `blind`. Both edit by the same list in the same places.
+With failed points, the operators that their hints mean come first, each alone, those before the others that most failed
+walks ask for; without, all are drawn alike: that is the control `blind`. Both edit by the same list in the same places.
 """
 
 from __future__ import annotations
@@ -146,14 +146,22 @@ def _plans(parent: Curation, wanted: Wanted, options: MutationOptions, draw: Ran
     weights = _weights(points)
     if points and wanted.phase == "effect":
         hinted = [[_edit(name) for name in point.operators if name not in there] for point in points]
-        firsts = [several[0] for several in hinted if several]
-        for count in range(1, min(options.edits, len(firsts)) + 1):
-            yield list(dict.fromkeys(firsts[:count]))
+        # Each alone first, what most failed walks ask for before the rest: only so is seen what one of them does.
+        asked = sorted({edit for several in hinted for edit in several}, key=lambda edit: _asked(edit, weights))
+        yield from ([edit] for edit in asked)
+        for count in range(2, min(options.edits, len(asked)) + 1):
+            yield asked[:count]
         for several in hinted:
             yield several[: options.edits]
     for _ in range(40 * wanted.count):
         number = draw.randint(1, options.edits)
         yield [_drawn(there, allowed, weights, wanted.phase, draw) for _ in range(number)]
+
+
+def _asked(edit: Edit, weights: dict[str, float]) -> tuple[float, str]:
+    """Where an edit stands among those that hints mean."""
+    name = edit.name or "remember"
+    return -weights.get(name, 0.0), name
 
 
 def _edit(name: str) -> Edit:
