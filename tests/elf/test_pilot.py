@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 from homes import SILVA, environment, silva, write_rows
 
-from silva.elf.artefact import Rows, Table
+from silva.elf.artefact import Findings, Rows, Table
 from silva.elf.boxed import run_boxed
 from silva.elf.pilot.check import Check
+from silva.elf.pilot.first import first_plan
+from silva.elf.pilot.pilot import mended
+from silva.elf.running.job import Terms
 from silva.elf.trying import rows_of
 from silva.elf.work import Meter
 from silva.errors import SilvaError, UsageError
@@ -41,7 +44,11 @@ def test_a_pilot_derives_a_tool_that_a_person_promotes_and_plans_then_use(folder
     refused = silva(folder, "elf", "promote", candidate, code=2)
     assert "a person must look at" in refused
     assert "filter-rows" in silva(folder, "elf", "promote", candidate, "--show")
+    assert f"promote {candidate}" in silva(folder, "elf", "promote", done["job"], "--as", "early", "--yes", code=2)
     silva(folder, "elf", "promote", candidate, "--as", "short-rows", "--yes")
+    assert candidate not in silva(folder, "elf", "jobs")
+    silva(folder, "elf", "promote", done["job"], "--as", "flown", "--yes")
+    assert json.loads(silva(folder, "elf", "submit", "flown", "--json"))["results"]["derived"]["count"] == 20
     assert "short-rows" in silva(folder, "elf", "tools")
     plan = {
         "steps": [
@@ -132,3 +139,29 @@ def test_what_models_cost_is_announced_so_that_no_kill_makes_room_for_a_call(tmp
     meter.tell(call, 150, 0.01)
     assert meter.spent() == (150, 0.01)
     meter.announce(600)
+
+
+def test_a_check_of_an_empty_result_is_asked_of_its_columns() -> None:
+    clean = Findings(found=())
+    assert Check("count(*) filter (where risk = 'secret') = 0 and rows = 0").ask(clean).holds
+    verdict = Check("max(words) <= 5").ask(Rows(rows=()))
+    assert not verdict.holds and verdict.criteria[0].said == "nothing to measure"
+    with pytest.raises(UsageError, match="verdict"):
+        Check("count(*) filter (where verdict = 'detected') = 0").ask(clean)
+
+
+def test_a_pilot_is_asked_of_rows_and_a_derived_tool_feeds_what_took_them(folder: Path) -> None:
+    write_rows(folder / "alpaca.jsonl", WORDS)
+    source = str(folder / "alpaca.jsonl")
+    for intent in (f"rows of {source}", f"describe {source}"):
+        plan = first_plan(intent, "", "offline", Terms(lake=str(folder / "lake")), folder / "elf")
+        assert [step.tool for step in plan.steps] == ["read-rows"]
+        assert any("describe-rows" in note and "left out" in note for note in plan.notes)
+    audited = first_plan(f"audit {source} for secrets", "", "offline", Terms(lake=str(folder / "lake")), folder / "elf")
+    assert [step.tool for step in audited.steps] == ["read-rows", "audit-rows"]
+    step = mended(audited, "read-rows", "short").steps
+    assert {each.id: each.inputs for each in step} == {
+        "read-rows": {},
+        "audit-rows": {"rows": ("derived",)},
+        "derived": {"rows": ("read-rows",)},
+    }

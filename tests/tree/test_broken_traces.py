@@ -69,3 +69,15 @@ def test_failed_span_says_what_was_raised_where_its_status_does_not() -> None:
     event = {"name": "exception", "attributes": [pair("exception.message", "out of memory")]}
     (trajectory,) = one("otel", spans({**span, "status": {"code": 2}, "events": [event]})).trajectories
     assert trajectory.outcome.failure is not None and trajectory.outcome.failure.message == "out of memory"
+
+
+def test_trace_of_one_failed_call_began_when_its_spans_did() -> None:
+    call = chat(1, [text("user", "q")], text("assistant", "a"))
+    call["attributes"] = [pair for pair in call["attributes"] if pair["key"] != "gen_ai.output.messages"]
+    call |= {"startTimeUnixNano": "7000000000", "endTimeUnixNano": "9000000000"}
+    item = {"object": "trace.span", "id": "s", "trace_id": "t", "started_at": "1970-01-01T00:00:07+00:00",
+            "ended_at": "1970-01-01T00:00:09+00:00", "error": {"message": "no connection"},
+            "span_data": {"type": "generation", "input": [{"role": "user", "content": "q"}], "model": "m"}}  # fmt: skip
+    for bundle in (one("otel", spans(call)), one("openai-agents", item)):
+        (trajectory,) = bundle.trajectories
+        assert (trajectory.started, trajectory.finished, trajectory.seconds) == (7.0, 9.0, 2.0)

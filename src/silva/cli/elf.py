@@ -115,23 +115,14 @@ def promote(
     import msgspec
 
     from silva.cli.elf_running import candidate_lines
-    from silva.elf.derived import Assets, Derived
+    from silva.elf.derived import Assets
     from silva.elf.running.job import Job
     from silva.errors import UsageError
 
     where = option.home_of(home, option.lake_of(lake))
     kept = Assets(where)
     if name.startswith("job_"):
-        plan = Job.find(where, name).plan
-        found = Derived(
-            id=name,
-            name=as_ or f"asset-pipe-{name.replace('_', '-')}",
-            kind="pipeline",
-            summary=plan.intent[:200],
-            steps=plan.steps,
-            intent=plan.intent,
-            job=name,
-        )
+        found = kept.pipeline(name, Job.find(where, name).plan)
     else:
         found = kept.candidate(name)
     if show:

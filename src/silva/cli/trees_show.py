@@ -54,7 +54,7 @@ def listing(trajectories: Iterable[Trajectory]) -> Table:
             "" if outcome.score is None else f"{outcome.score:.2f}",
             str(each.turns),
             f"{tokens:,}" if tokens else "",
-            f"{max(0.0, each.finished - each.started):.1f}",
+            f"{each.seconds:.1f}",
             plain(outcome.failure.code if outcome.failure else ""),
         )
     return table

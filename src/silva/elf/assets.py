@@ -25,6 +25,6 @@ def toolbox(home: Path | None = None, *, candidates: bool = False) -> Toolbox:
         kept = Assets(home)
         latest = {each.name: each for each in kept.assets() if each.kind != "pipeline"}
         if candidates:
-            latest |= {each.name: each for each in kept.candidates()}
+            latest |= {each.name: each for each in kept.derived()}
         tools += [tool_of(each, base) for each in latest.values() if each.name not in base]
     return Toolbox(tools)

@@ -20,7 +20,7 @@ import msgspec
 
 from silva.elf.artefact import KINDS, Artefact
 from silva.elf.boxed import run_boxed
-from silva.elf.plan import Step
+from silva.elf.plan import Plan, Step
 from silva.elf.tool import Card, Cost, Determinism, Input, Permission, Tool
 from silva.elf.work import Work
 from silva.errors import StoreError, UsageError
@@ -134,11 +134,41 @@ class Assets:
             write_whole(path, msgspec.json.format(msgspec.json.encode(named), indent=2))
         return named
 
+    def derived(self) -> list[Derived]:
+        """All that were derived, promoted or not, the latest first. Raises StoreError."""
+        found = [_read(path) for path in (self._home / "candidates").glob("cand_tool_*.json")]
+        return sorted(found, key=lambda each: -each.made)
+
     def candidates(self) -> list[Derived]:
         """Those that wait for a person, the latest first. Raises StoreError."""
-        found = [_read(path) for path in (self._home / "candidates").glob("cand_tool_*.json")]
-        known = {(each.name, each.digest) for each in self.assets()}
-        return sorted((each for each in found if (each.name, each.digest) not in known), key=lambda each: -each.made)
+        known = {each.digest for each in self.assets()}
+        return [each for each in self.derived() if each.digest not in known]
+
+    def pipeline(self, job: str, plan: Plan) -> Derived:
+        """A job's plan as one that can be promoted; a derived tool in it goes by the name it was promoted under.
+
+        Raises:
+            UsageError: a derived tool in it waits for a person.
+            StoreError: an asset cannot be read.
+        """
+        names = {each.digest: each.name for each in self.assets()}
+        derived = {each.name: each for each in self.derived() if each.name not in names.values()}
+        steps = list(plan.steps)
+        for place, step in enumerate(steps):
+            if (made := derived.get(step.tool)) is None:
+                continue
+            if made.digest not in names:
+                raise UsageError(f"{job}: {step.tool} waits for a person; first silva elf promote {made.id} --show")
+            steps[place] = msgspec.structs.replace(step, tool=names[made.digest], version=0)
+        return Derived(
+            id=job,
+            name=f"asset-pipe-{job.replace('_', '-')}",
+            kind="pipeline",
+            summary=plan.intent[:200],
+            steps=tuple(steps),
+            intent=plan.intent,
+            job=job,
+        )
 
     def candidate(self, name: str) -> Derived:
         """A candidate by its id. Raises UsageError where there is none."""

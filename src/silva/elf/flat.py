@@ -15,7 +15,8 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from silva.curate.rows import Row
+from silva.curate.audit.finding import Finding
+from silva.curate.rows import Kind, Row
 from silva.elf.artefact import Artefact, Figures, File, Findings, Pairs, Parts, Result, Rows, Scores, Skills, Table
 from silva.elf.artefact import Trajectories as Chosen
 from silva.errors import UsageError
@@ -79,6 +80,20 @@ def objects(artefact: Artefact) -> list[Json]:
     return []
 
 
+def table(artefact: Artefact) -> pa.Table:
+    """What an artefact holds, for SQL: an empty one has the columns that all of its type have."""
+    if rows := objects(artefact):
+        return arrow(rows)
+    like: Json = {}
+    if isinstance(artefact, Rows):
+        like = flat(Row(id="", kind=Kind.TEXT, source="", nodes=()))
+    elif isinstance(artefact, Findings):
+        like = msgspec.structs.asdict(Finding(row_id="", risk="", checker="", version="", p=0.0)) | {"row": ""}
+    elif isinstance(artefact, Scores):
+        like = {"id": "", "score": 0.0, "scorer": ""}
+    return arrow([like] if like else []).slice(0, 0)
+
+
 def arrow(rows: Sequence[Json]) -> pa.Table:
     """Plain objects as a table; a column of several types is one of texts."""
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -92,8 +107,8 @@ def arrow(rows: Sequence[Json]) -> pa.Table:
     return pa.table(columns) if columns else pa.table({"id": pa.array([], pa.string())})
 
 
-def asked(query: str, rows: Sequence[Json], name: str = "result") -> list[Json]:
-    """The answer to one SELECT over objects.
+def asked(query: str, rows: Sequence[Json] | pa.Table, name: str = "result") -> list[Json]:
+    """The answer to one SELECT over objects, or over a table of them.
 
     Args:
         query: DuckDB's SQL over the table `name`.
@@ -106,7 +121,7 @@ def asked(query: str, rows: Sequence[Json], name: str = "result") -> list[Json]:
     import duckdb
 
     with closing(locked()) as connection:
-        connection.register(name, arrow(rows))
+        connection.register(name, rows if isinstance(rows, pa.Table) else arrow(rows))
         try:
             return connection.sql(query).to_arrow_table().to_pylist()
         except (duckdb.Error, AttributeError) as error:  # a statement that gives nothing gives no relation

@@ -45,8 +45,8 @@ class Trajectory(Record, frozen=True, kw_only=True, tag_field="kind", tag="traje
 
     @property
     def seconds(self) -> float:
-        """How long it took; 0 where a clock that was set back says less."""
-        return max(0.0, self.finished - self.started)
+        """How long it took; 0 where it does not say when it began or ended, or a clock that was set back says less."""
+        return max(0.0, self.finished - self.started) if self.started and self.finished else 0.0
 
     @property
     def slot(self) -> str:

@@ -14,9 +14,11 @@ import json
 import re
 from collections.abc import Sequence
 
+import pyarrow as pa
+
 from silva.elf.artefact import Artefact
 from silva.elf.endpoint import json_object
-from silva.elf.flat import asked, objects
+from silva.elf.flat import asked, objects, table
 from silva.elf.work import Meter
 from silva.errors import UnreachableError, UsageError
 from silva.models import Request, open_model
@@ -99,11 +101,11 @@ class Check:
             UsageError: it cannot be asked of such a result, or no model may be asked, or the budget does not suffice.
             UnreachableError: the model cannot be asked.
         """
-        rows = objects(result)
         if self.kind == "metric":
-            return Verdict(criteria=tuple(_metric(text, rows) for text in self.metrics))
+            held = table(result)
+            return Verdict(criteria=tuple(_metric(text, held) for text in self.metrics))
         if self.kind == "sql":
-            found = asked(self.text, rows)
+            found = asked(self.text, table(result))
             if len(found) != 1:
                 raise UsageError(f"check: the SELECT must give one row, it gave {len(found)}")
             said = found[0].items()
@@ -112,7 +114,7 @@ class Check:
             )
         if not model:
             raise UsageError("check: a judge is asked, and no model was given: add --model")
-        return asyncio.run(_judge(self.text.partition(":")[2].strip(), rows, model, meter))
+        return asyncio.run(_judge(self.text.partition(":")[2].strip(), objects(result), model, meter))
 
 
 def parts_of(metric: str) -> tuple[str, str, float]:
@@ -123,7 +125,7 @@ def parts_of(metric: str) -> tuple[str, str, float]:
     return found[1], "=" if found[2] == "==" else found[2], number
 
 
-def _metric(text: str, rows: Sequence[Json]) -> Criterion:
+def _metric(text: str, rows: pa.Table) -> Criterion:
     aggregate, sign, number = parts_of(text)
     inner = "count(*)" if aggregate.lower() in ("rows", "count") else aggregate
     value = asked(f"select {inner} as value from result", rows)[0]["value"]

@@ -169,6 +169,9 @@ class Flight:
         meter = Meter(self.folder / FILE, self._budget.tokens, self._budget.usd)
         try:
             verdict = self._check.ask(result, self.pilot.terms.model, meter)
+        except UsageError as error:
+            self._add(ledger, Event(event="checked", step=begun.step, kind="unasked", result=job.id, why=str(error)))
+            return
         except SilvaError as error:
             raise StepFailedError(f"the check could not be asked: {error}") from error
         said = "; ".join(f"{each.text}: {each.said or each.holds}" for each in verdict.criteria)
@@ -182,17 +185,18 @@ class Flight:
         if not attempts:
             return Job.begin(self._home, self.pilot.plan, self._terms), "the plan of the intent"
         rows = self._rows(attempts[0])
+        first = next(each for each in ledger.events if each.event == "checked")
         if rows is None:
-            last = next(each for each in reversed(ledger.events) if each.event == "checked")
-            return None, f"the first attempt gave no rows that a tool could be derived for ({last.why})"
+            return None, f"the first attempt gave no rows that a tool could be derived for ({first.why})"
+        if first.kind == "unasked":  # of columns that are not there, say: no tool that drops rows mends that
+            return None, f"the check cannot be asked of what the plan gives: {first.why}"
         verdict = self._verdict(ledger)
         derived = self._derive(ledger, verdict, rows, clock)
         if isinstance(derived, str):
             return None, derived
         plan = self.pilot.plan
         source = next(step.id for step in reversed(plan.steps) if self._tools.cards[step.tool].output == "rows")
-        step = Step(id="derived", tool=derived.name, inputs={"rows": (source,)})
-        made = msgspec.structs.replace(plan, steps=(*plan.steps, step), planner=f"pilot {self.name}")
+        made = msgspec.structs.replace(mended(plan, source, derived.name), planner=f"pilot {self.name}")
         checking.checked(made, self._known(), self._terms.granted, self._terms.budget)
         return Job.begin(self._home, made, self._terms), f"with the derived tool {derived.name} ({derived.id})"
 
@@ -209,7 +213,9 @@ class Flight:
                     before = failures[-1] if failures else ""
                     made = written(self._check, lacking, rows, self.pilot.intent, self.pilot.toolsmith, meter, before)
                 else:
-                    found = composed(self._check, lacking, used, self._tools, self.pilot.intent)
+                    # What a check says of findings is no condition on rows.
+                    meant = lacking if self._tools.cards[self.pilot.plan.steps[-1].tool].output == "rows" else ()
+                    found = composed(self._check, meant, used, self._tools, self.pilot.intent)
                     if found is None:
                         return "no further composition of tools is left to try; a model may write code: add --toolsmith"
                     made = found
@@ -255,7 +261,7 @@ class Flight:
 
     def _known(self) -> Toolbox:
         """All tools, with the candidates of this pilot."""
-        mine = [each for each in Assets(self._home).candidates() if each.job == self.name]
+        mine = [each for each in Assets(self._home).derived() if each.job == self.name]
         base = self._tools.tools
         return Toolbox([*base.values(), *(tool_of(each, base) for each in mine if each.name not in base)])
 
@@ -281,6 +287,17 @@ class Flight:
 
     def _add(self, ledger: Ledger, event: Event) -> None:
         self._say(ledger.add(event))
+
+
+def mended(plan: Plan, source: str, tool: str) -> Plan:
+    """A plan with a tool behind the step `source`: what took its rows takes the tool's, so the same is checked again."""
+    step = Step(id="derived", tool=tool, inputs={"rows": (source,)})
+    steps: list[Step] = []
+    for each in plan.steps:
+        fed = {name: tuple(step.id if one == source else one for one in ids) for name, ids in each.inputs.items()}
+        steps.append(msgspec.structs.replace(each, inputs=fed))
+        steps += [step] if each.id == source else []
+    return msgspec.structs.replace(plan, steps=tuple(steps))
 
 
 def _answer(job: Job, runner: Runner, results: dict[str, str]) -> Artefact:

@@ -28,7 +28,7 @@ _MEASURES = {
     "reward": "avg(reward)",
     "usd": "sum(usd)",
     "tokens": "sum(prompt_tokens + completion_tokens)",
-    "seconds": "avg(finished - started)",
+    "seconds": "avg(case when started > 0 and finished > 0 then greatest(finished - started, 0) end)",
 }
 Measure = Literal["count", "score", "success", "safety", "turns", "reward", "usd", "tokens", "seconds"]
 By = Literal["", "env", "run", "task", "model", "agent", "status", "policy", "failure"]

@@ -113,6 +113,7 @@ class _Trace:
             return Ending(
                 agent=root.text("name") if own else "",
                 outcome=tell(leaf),
+                started=root.moment("start_time"),
                 finished=root.moment("end_time"),
                 attributes={KEPT: kept},
             )

@@ -102,10 +102,11 @@ def _bundle(traces: list[str], about: Row | None, spans: list[Row], run: str, lo
     if counted := {kind: count for kind, count in others.items() if count}:
         kept["other_spans"] = counted
     tell = ended(branches, "", last, broke)
+    started = min((begun for span in spans if (begun := span.moment("started_at"))), default=0.0)
     finished = max((span.moment("ended_at") for span in spans), default=0.0)
 
     def ending(leaf: int) -> Ending:
-        return Ending(agent=agent, outcome=tell(leaf), finished=finished, attributes={KEPT: kept})
+        return Ending(agent=agent, outcome=tell(leaf), started=started, finished=finished, attributes={KEPT: kept})
 
     return branches.grow(Origin(run=Run(id=run)), ending, spans[0].name, spans[0].line, traces[0])
 

@@ -117,6 +117,7 @@ class _Trace:
             kept["other_spans"] = dict(others)
         if agents:
             kept["agent"] = agents[0].attributes.rest(*_READ)
+        started = min((span.started for span in spans if span.started), default=0.0)
         finished = max((span.ended for span in spans), default=0.0)
         whole, last = broken(spans, made, tools)
         tell = ended(self._branches, whole, *((made[last.id], last.error) if last is not None else (None, "")))
@@ -124,7 +125,7 @@ class _Trace:
         line = spans[0].attributes.line
 
         def ending(leaf: int) -> Ending:
-            return Ending(agent=agent, outcome=tell(leaf), finished=finished, attributes={KEPT: kept})
+            return Ending(agent=agent, outcome=tell(leaf), started=started, finished=finished, attributes={KEPT: kept})
 
         return self._branches.grow(origin, ending, self._name, line, spans[0].trace)
 

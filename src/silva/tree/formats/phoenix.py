@@ -215,10 +215,11 @@ class _Trace:
             kept["outer"] = outer
         whole, last = broken([span for span, _ in found], made, tools)
         tell = ended(self._branches, whole, *((made[last.id], last.error) if last is not None else (None, "")))
+        started = min((span.started for span, _ in found if span.started), default=0.0)
         finished, first = max(span.ended for span, _ in found), found[0][0]
 
         def ending(leaf: int) -> Ending:
-            return Ending(outcome=tell(leaf), finished=finished, attributes={KEPT: kept})
+            return Ending(outcome=tell(leaf), started=started, finished=finished, attributes={KEPT: kept})
 
         return self._branches.grow(origin, ending, self._name, first.attributes.line, kept["trace"][0])
 

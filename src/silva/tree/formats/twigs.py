@@ -41,13 +41,15 @@ class Twig(Record, frozen=True, kw_only=True):
 class Ending(Record, frozen=True, kw_only=True):
     """What a file says of the trajectory that ends at a leaf.
 
-    `usage` None: the sum over its turns that no earlier branch passed.
+    `usage` None: the sum over its turns that no earlier branch passed. `started` holds where no message says when it
+    was begun.
     """
 
     agent: str = ""
     model: str = ""
     outcome: Outcome = Outcome(status=Status.COMPLETED)
     usage: Usage | None = None
+    started: float = 0.0
     finished: float = 0.0
     attributes: Json = msgspec.field(default_factory=dict[str, Any])
 
@@ -240,7 +242,7 @@ def _trajectory(
         turns=len(turns_on(path)),
         reward=sum(node.reward or 0.0 for node in path),
         usage=usage if ending.usage is None else ending.usage,
-        started=next((node.started for node in path if node.started), 0.0),
+        started=next((node.started for node in path if node.started), ending.started or ending.finished),
         finished=ending.finished or max((node.started for node in path), default=0.0),
         attributes=ending.attributes,
     )
