@@ -121,10 +121,8 @@ def promote(
 
     where = option.home_of(home, option.lake_of(lake))
     kept = Assets(where)
-    if name.startswith("job_"):
-        found = kept.pipeline(name, Job.find(where, name).plan)
-    else:
-        found = kept.candidate(name)
+    job = name.startswith("job_")
+    found = kept.pipeline(name, Job.find(where, name).plan) if job else kept.candidate(name)
     if show:
         print_json(msgspec.to_builtins(found)) if as_json else sys.stdout.write(
             "\n".join(candidate_lines(found)) + "\n"

@@ -290,7 +290,7 @@ class Flight:
 
 
 def mended(plan: Plan, source: str, tool: str) -> Plan:
-    """A plan with a tool behind the step `source`: what took its rows takes the tool's, so the same is checked again."""
+    """A plan with a tool behind the step `source`: what took its rows takes the tool's: the same is checked again."""
     step = Step(id="derived", tool=tool, inputs={"rows": (source,)})
     steps: list[Step] = []
     for each in plan.steps:
