@@ -32,7 +32,7 @@ def rollout(
         str | None,
         typer.Option(help="local, local:FOLDER, vllm:FOLDER, scripted:FILE, http(s)://HOST/v1#NAME, openai:NAME."),
     ] = None,
-    policy: Annotated[str | None, typer.Option(help="model, expert or null.")] = None,
+    policy: Annotated[str | None, typer.Option(help="model, expert, null or solution (of a task that grew).")] = None,
     agent: Annotated[
         str | None, typer.Option(help="tools, react, or 'program: COMMAND' ({prompt} in it, else on stdin).")
     ] = None,

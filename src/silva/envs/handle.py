@@ -26,8 +26,9 @@ AnyHost = HostProcess | InlineHost
 
 
 class EnvironmentHandle:
-    """One instance in a host. `wait_seconds` is how long its callers have waited on it, queueing in the host included;
-    `host_seconds` how long its own code ran. Both grow over the instance's life: take differences."""
+    """One instance in a host. `begun` is the task that was begun last. `wait_seconds` is how long its callers have waited
+    on it, queueing in the host included; `host_seconds` how long its own code ran. Both grow over the instance's life:
+    take differences."""
 
     __slots__ = (
         "_evaluation",
@@ -36,6 +37,7 @@ class EnvironmentHandle:
         "_notice",
         "_number",
         "_timeout",
+        "begun",
         "host_seconds",
         "resets",
         "wait_seconds",
@@ -51,6 +53,7 @@ class EnvironmentHandle:
         self.wait_seconds = 0.0
         self.host_seconds = 0.0
         self.resets = 0
+        self.begun: Task | None = None
 
     @property
     def capabilities(self) -> Capabilities:
@@ -92,6 +95,7 @@ class EnvironmentHandle:
             EnvError: the environment or its host failed (as every call here).
         """
         self.resets += 1
+        self.begun = task
         self._evaluation = None
         self._notice = ""
         return _observation(await self._call("reset", task=task, seed=seed))

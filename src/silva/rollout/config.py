@@ -181,7 +181,7 @@ def _by_the_clock() -> str:
 class RolloutConfig(Section):
     """One rollout: environments, a policy, and how many episodes at once. A run without a name gets the time.
 
-    `renderer` gives the turns of the expert or the null policy exact ids, written by the tokenizer and template that it
+    `renderer` gives the turns of a built-in policy exact ids, written by the tokenizer and template that it
     names (`local`, `scripted`, or a model's folder) in the form of `agent`, `tools` or `react`. `on` says where
     episodes are played: on this machine, or on the workers of a Ray cluster; the lake stays here. `slips` is the share
     of the expert's turns at which another action is taken (see `silva.rollout.policies`). `stages` names stages that
@@ -195,7 +195,7 @@ class RolloutConfig(Section):
     env: tuple[str, ...]
     tools: tuple[str, ...] = ()
     model: str = "local"
-    policy: Literal["model", "expert", "null"] = "model"
+    policy: Literal["model", "expert", "null", "solution"] = "model"
     agent: str = "tools"
     renderer: str = ""
     slips: float = Field(default=0.0, ge=0, lt=1)

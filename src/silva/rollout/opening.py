@@ -6,7 +6,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from silva.envs import EnvironmentEntry, HostPool, Registry
 from silva.errors import UsageError
@@ -15,7 +15,7 @@ from silva.models.model import Model
 from silva.rollout.added_tools import AddedPool, for_whom
 from silva.rollout.agent import Agent, AgentFor, ToolAgent
 from silva.rollout.config import RolloutConfig
-from silva.rollout.policies import BuiltInPolicy
+from silva.rollout.policies import BuiltIn, BuiltInPolicy
 from silva.rollout.react import ReActAgent
 from silva.rollout.takeover import TakenOver
 
@@ -62,7 +62,7 @@ async def _player(config: RolloutConfig, stack: AsyncExitStack, models: dict[str
     return lambda _env: taken_over
 
 
-async def _built_in(name: Literal["expert", "null"], config: RolloutConfig) -> Callable[[Any], Agent]:
+async def _built_in(name: BuiltIn, config: RolloutConfig) -> Callable[[Any], Agent]:
     if not config.renderer:
         return lambda env: BuiltInPolicy(name, env, slips=config.slips)
     rendering = await _renderings(config.renderer, config.agent)

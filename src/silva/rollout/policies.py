@@ -1,4 +1,4 @@
-"""The two built-in policies that bound every score: the environment's expert and its null policy.
+"""The built-in policies. Two bound every score: the environment's expert and its null policy.
 
 They act on the live environment, not on a model: the expert knows the ground truth, the null policy does nothing
 useful. Both take the same turns through the same engine as any agent, so their figures are comparable. With a
@@ -7,26 +7,32 @@ rendering, their turns carry the ids that a policy would have sampled to take th
 An expert may slip: at a share of its turns another action of the environment is taken in its place, and the expert has
 to find back. So there are trajectories with bad actions in them whose places are known (noise injection: DART: Noise
 Injection for Robust Imitation Learning, 2017, arXiv 1703.09327); such a turn's node says `slip` in its attributes.
+
+The third, `solution`, carries out what a synthesised task was validated by (`silva.loops.roles.born`), and does nothing
+behind it: so tasks that grew become walks, and nobody who knows the way is asked.
 """
 
 from __future__ import annotations
 
 import itertools
 from random import Random
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from silva.rollout.agent import FormError, Turn, View
 from silva.rollout.ending import Ended
-from silva.tree import Boundary, Failure, Message, Tool, assistant, call
+from silva.tree import Boundary, Failure, Message, Task, Tool, assistant, call
 
 if TYPE_CHECKING:
     from silva.rollout.rendering import Rendering
 
 
 class ActsForItself(Protocol):
-    """A live environment that can say what its expert and its null policy would do."""
+    """A live environment that can say what its expert and its null policy would do; `begun` is
+    the task that was begun last."""
+
+    begun: Task | None
 
     async def expert(self) -> Message:
         """The expert's next action."""
@@ -37,12 +43,14 @@ class ActsForItself(Protocol):
         ...
 
 
+BuiltIn: TypeAlias = Literal["expert", "null", "solution"]
+
 SLIP = "slip"
 """The attribute of a node whose action was put in the place of the expert's."""
 
 
 class BuiltInPolicy:
-    """The expert or the null policy of one live environment.
+    """A built-in policy of one live environment.
 
     Args:
         name: which.
@@ -53,7 +61,7 @@ class BuiltInPolicy:
 
     def __init__(
         self,
-        name: Literal["expert", "null"],
+        name: BuiltIn,
         env: ActsForItself,
         rendering: Rendering | None = None,
         slips: float = 0.0,
@@ -62,6 +70,7 @@ class BuiltInPolicy:
         self._env = env
         self._rendering = rendering
         self._slips = slips
+        self._known: list[Message] | None = None
 
     async def act(self, view: View) -> Turn:
         """The environment's own next action, or a slip.
@@ -69,13 +78,21 @@ class BuiltInPolicy:
         Raises:
             Ended: the action cannot be written as the policy's agent has it written, or there is none to slip into.
         """
-        message = await (self._env.expert() if self.name == "expert" else self._env.null())
+        message = await self._next()
         chance = Random(view.sampling.seed)
         slipped = self._slips > 0 and chance.random() < self._slips
         if slipped:
             message = _another(view.tools, message, chance)
         turn = self._turn(view, message)
         return msgspec.structs.replace(turn, attributes={**turn.attributes, SLIP: True}) if slipped else turn
+
+    async def _next(self) -> Message:
+        if self.name == "expert":
+            return await self._env.expert()
+        if self.name == "solution" and self._known is None:
+            born = (self._env.begun.born if self._env.begun is not None else None) or {}
+            self._known = msgspec.convert(born.get("solution", []), list[Message])
+        return self._known.pop(0) if self._known else await self._env.null()
 
     def _turn(self, view: View, message: Message) -> Turn:
         if self._rendering is None:

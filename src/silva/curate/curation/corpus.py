@@ -1,6 +1,7 @@
 """A raw corpus: rows of a lake's runs or of files, as the JSON walks that a curation is given.
 
-    sources ─▶ `silva.curate.rows.read` ─▶ turns (`silva.curate.turn`) ─▶ faults (`silva.curate.mask.rules`) ─▶ walks
+    sources ─▶ `silva.curate.rows.read` ─▶ turns (`silva.curate.turn`) ─▶ faults (`silva.curate.mask.rules`, and
+      `blamed` where somebody in the lake said so) ─▶ walks
     a task that is held out? ─▶ its walks are left out, and counted
 
 Imported sessions of coding agents, tables of conversations and a lake's own runs are read alike; where nobody has said
@@ -10,7 +11,7 @@ how a walk ended its `success` is None (a *wild* corpus).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -19,7 +20,11 @@ from silva.curate.mask.rules import rules
 from silva.curate.rows import Row, read
 from silva.curate.turn import Walk, read_walk
 from silva.errors import UsageError
-from silva.tree import Node, Status, digest
+from silva.lake import Lake
+from silva.tree import Node, Status, digest, masked_nodes
+
+BLAMED = "blamed"
+"""The fault of a turn that somebody in the lake (a person, `silva curate mask`) judged to carry no loss."""
 
 MOST_WALKS = 20_000
 MOST_BYTES = 256 << 20
@@ -69,6 +74,7 @@ def read_corpus(
         UsageError: a source cannot be read, no walk is left, or the corpus is larger than a sandbox reads.
     """
     hidden = {_plain(each) for each in held_out}
+    blamed = _Blamed(lake)
     rows: dict[str, Row] = {}
     walks: list[dict[str, Any]] = []
     notes: list[str] = []
@@ -78,7 +84,7 @@ def read_corpus(
         for row in reading:
             if row.trajectory is not None and row.trajectory.superseded:
                 continue
-            walk = walk_of(row, achieved or {})
+            walk = walk_of(row, achieved or {}, blamed.of(row))
             if not walk["turns"] or row.id in rows:
                 continue
             if {_plain(str(walk["task"])), _plain(str(walk["words"]))} & hidden:
@@ -109,8 +115,29 @@ def asked(nodes: Sequence[Node]) -> str:
     return said[-1] if said else walk.task
 
 
-def walk_of(row: Row, achieved: Mapping[str, Sequence[tuple[str, int]]] = MappingProxyType({})) -> dict[str, Any]:
-    """A row as the walk that a curation is given; `achieved` as in `read_corpus`."""
+class _Blamed:
+    """The nodes of a lake's runs that somebody judged to carry no loss; a run is asked for once."""
+
+    def __init__(self, lake: str | None) -> None:
+        self._lake = lake
+        self._known: dict[str, frozenset[str]] = {}
+
+    def of(self, row: Row) -> frozenset[str]:
+        if self._lake is None or row.trajectory is None or row.source != row.trajectory.run_id:
+            return frozenset()  # of a file
+        if row.source not in self._known:
+            with Lake.open(self._lake, mode="read") as lake:
+                self._known[row.source] = masked_nodes(lake.supervisions(run_id=row.source))
+        return self._known[row.source]
+
+
+def walk_of(
+    row: Row,
+    achieved: Mapping[str, Sequence[tuple[str, int]]] = MappingProxyType({}),
+    blamed: Container[str] = frozenset(),
+) -> dict[str, Any]:
+    """A row as the walk that a curation is given; `achieved` as in `read_corpus`, `blamed` the nodes whose turns have
+    the fault of that name."""
     trajectory = row.trajectory
     outcome = trajectory.outcome if trajectory is not None else None
     walk = read_walk(row.nodes, outcome)
@@ -131,7 +158,7 @@ def walk_of(row: Row, achieved: Mapping[str, Sequence[tuple[str, int]]] = Mappin
                 "says": turn.action.message.text,
                 "calls": [[call.name, call.arguments] for call in turn.calls],
                 "saw": turn.observation,
-                "faults": faults.get(turn.number, []),
+                "faults": faults.get(turn.number, []) + ([BLAMED] if turn.action.id in blamed else []),
             }
             for turn in walk.turns
         ],

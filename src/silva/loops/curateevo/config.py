@@ -18,20 +18,30 @@ from silva.train.config import DivergenceConfig, OptimiserConfig
 class RawPlay(Section):
     """Walks that the loop makes for its corpus: the environment's expert, with a share of `slips`, plays the tasks of
     `train`, of another `split` of the environment, or of a task `file`, `group` times each; at most `limit` tasks.
-    Tasks that ask what a held-out one asks are left out."""
+    `born` names a run of the lake whose synthesised tasks (a CoEvolve growth's) are carried out instead, those that
+    were accepted, each by the solution that it was validated by. Tasks that ask what a held-out one asks are left
+    out."""
 
     policy: Literal["expert", "null"] = "expert"
+    born: str = ""
     slips: float = Field(default=0.0, ge=0, le=1)
     split: str = ""
     file: Path | None = None
     group: int = Field(default=1, ge=1)
     limit: int | None = Field(default=None, ge=1)
 
+    @model_validator(mode="after")
+    def _of_one_kind(self) -> RawPlay:
+        if self.born and (self.split or self.file or self.slips or self.policy != "expert"):
+            raise ValueError("born: its tasks are played by their own solutions; leave policy, slips, split, file out")
+        return self
+
 
 class RawConfig(Section):
     """The raw corpus: `sources` are runs, conditions or queries over the lake, or files of any format that Silva reads
     (imported sessions of coding agents, too); `play` makes walks. `limit` bounds the walks of one source. With
-    `hindsight` the environment says what failed walks brought about, for curations to show them under that."""
+    `hindsight` the environment says what failed walks brought about, its own and those of other runs of the lake, for
+    curations to show them under that."""
 
     sources: tuple[str, ...] = ()
     play: tuple[RawPlay, ...] = ()

@@ -18,6 +18,9 @@ def stages(config: CurateEvoConfig) -> list[Stage]:
     plan = Plan(config.seed, digest("curateevo", decisive({name: whole[name] for name in BEFORE})))
     for kind in ("base", "survey", "split"):
         plan.add(kind)
+    for each in whole["raw"]["play"]:
+        if not each["born"]:
+            del each["born"]  # as it was before tasks that grew were a corpus: begun loops stay the same
     plan.knows({name: whole[name] for name in ("raw", "recipe", "memory", "bounds")})
     plan.knows({name: whole["ablate"][name] for name in ("sft", "rl", "memory")})
     plan.add("raw")
