@@ -26,7 +26,7 @@ AnyHost = HostProcess | InlineHost
 
 
 class EnvironmentHandle:
-    """One instance in a host. `begun` is the task that was begun last. `wait_seconds` is how long its callers have waited
+    """One instance in a host. `begun` is the task that it began last. `wait_seconds` is how long its callers waited
     on it, queueing in the host included; `host_seconds` how long its own code ran. Both grow over the instance's life:
     take differences."""
 
