@@ -114,8 +114,22 @@ def rollout(
     if dry_run:
         _dry_run(settings, as_json)
         return
+    _tell_untried(settings.stages.get("skills", {}))
     result = asyncio.run(_run(settings, resume, retry_failed, console))
     raise typer.Exit(_conclude(settings, result, report, as_json))
+
+
+def _tell_untried(options: dict[str, Any]) -> None:
+    """Say that a bank gives nothing, where none of its skills was kept by a trial."""
+    from silva.rollout.skills import Bank
+
+    folder = Path(str(options.get("bank", "")))
+    if not options or options.get("only") or not folder.is_dir() or (bank := Bank(folder)).kept():
+        return
+    words = (
+        f"warning: skills {folder}: none of {sum(1 for _ in bank)} is kept, so none is given; try them: silva skills"
+    )
+    typer.echo(f"{words} trial {folder} trial.yaml", err=True)
 
 
 def _searched(settings: Any, result: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -64,6 +65,7 @@ def trial(
     bank: BankFolder,
     config: Annotated[Path, typer.Argument(help="YAML or TOML file: rollout: {env: …, model: …, tasks: …}.")],
     overrides: Annotated[list[str] | None, typer.Argument(help="Dotted overrides, such as rollout.run=trial.")] = None,
+    lake: Annotated[str | None, typer.Option(envvar="SILVA_LAKE", help="Instead of the file's rollout.lake.")] = None,
     only: Annotated[list[str] | None, typer.Option("--only", help="This skill; may be said again.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be played, play nothing.")] = False,
     as_json: AsJson = False,
@@ -74,7 +76,8 @@ def trial(
     from silva.curate.skills import TrialConfig, try_skills
     from silva.curate.skills.trying import plan
 
-    settings = load(TrialConfig, config, overrides or [])
+    where = [f"rollout.lake={json.dumps(lake)}"] if lake else []
+    settings = load(TrialConfig, config, [*where, *(overrides or [])])
     if dry_run:
         runs = plan(bank, settings, only or ())
         if as_json:

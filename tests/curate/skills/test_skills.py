@@ -88,16 +88,22 @@ def test_distilling_again_adds_nothing_and_new_words_are_a_new_version(bank: Pat
 
 
 def test_a_trial_keeps_what_gains_on_other_tasks_and_rejects_what_does_not(
-    bank: Path, lake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    bank: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = next(skill for skill in Bank(bank) if skill.says == "Cacao")
     wrong = next(lever for lever in ("red", "green", "blue", "white") if lever not in levers("Cork"))
     body = re.sub(r"lever `\w+`", f"lever `{wrong}`", right.body, count=1).replace("Cacao", "Cork")
     Bank(bank).put(Skill(name="misled", description='House "Cork": bring "…"', body=body, says="Cork"))
     file = tmp_path / "trial.yaml"
-    rollout = {"env": [ENV], "model": MODEL, "lake": lake, "run": "trial", "tasks": {"split": "test", "ids": NEW}}
+    rollout = {"env": [ENV], "model": MODEL, "run": "trial", "tasks": {"split": "test", "ids": NEW}}
     file.write_text(yaml.safe_dump({"rollout": {**rollout, "group": 6}}))
     capsys.readouterr()
+    assert (
+        silva([*PLAY, *_tasks(NEW[:1]), "--split", "test", "--lake", str(tmp_path / "other"), "--skills", str(bank)])
+        == 0
+    )
+    assert "is kept, so none is given" in capsys.readouterr().err
+    monkeypatch.setenv("SILVA_LAKE", str(tmp_path / "fresh"))  # which the trial makes
     names = ["--only", "misled", "--only", right.name]
     assert silva(["skills", "trial", str(bank), str(file), *names, "--json"]) == 0
     done = {each["name"]: each for each in json.loads(capsys.readouterr().out)}

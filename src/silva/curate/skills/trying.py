@@ -68,11 +68,8 @@ async def _played(config: TrialConfig, run: str, stages: dict[str, dict[str, obj
     settings = config.rollout
     more = {name: options for name, options in settings.stages.items() if name != "skills"} | stages
     wanted = RolloutConfig.model_validate({**settings.model_dump(), "run": run, "stages": more})
-    try:
-        with Lake.open(wanted.lake, mode="read") as lake:
-            begun = lake.run(run) is not None
-    except UsageError:  # the first run makes the lake
-        begun = False
+    with Lake.open(wanted.lake) as lake:  # which makes it, where there is none
+        begun = lake.run(run) is not None
     await run_rollout(wanted, resume=begun)
     with Lake.open(wanted.lake, mode="read") as lake:
         return [each for each in lake.trajectories(run_id=run) if not each.superseded]
