@@ -33,6 +33,7 @@ from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.turn import turn
 from silva.loops.line.play import learnt, tasks_named
 from silva.loops.line.weights import playing
+from silva.loops.roles import born
 from silva.rollout.run import Hooks
 from silva.tree import Task
 from silva.tree.formats.tasks import write_tasks
@@ -96,8 +97,8 @@ EVOLVE: dict[str, Any] = {
     "accept": {"margin": 0.15},
     "ablate": {"efficiency": True, "rl": True, "memory": True},
 }
-PROVEN = 2
-"""Trainings of each arm's data."""
+PROVEN = 1
+"""Trainings of each arm's data, by a seed that nothing decided."""
 
 _HEAD = "from operators import *\n\n\ndef curate(raw):\n    walks = known_successes(raw)\n"
 CORRECTED = f"{_HEAD}    walks = no_loss_on_faults(walks)\n    return output(sft=imitate(walks))\n"
@@ -151,11 +152,11 @@ class Arms:
     def explore(self, used: dict[str, float]) -> tuple[Loop[Any], Curated, int]:
         """Exploration alone, in several rounds, and attempts with what is left."""
         explored = turn(self._config("coevolve", "explore", **self._explored(ALONE), grow=GROW), here=True)
-        solved = sum(len(each.get("accepted", [])) for each in self._growths(explored))
         spent = self._exploring(explored)
-        born = self._born(explored)
-        runs = self._until("explore", used["composed"] - spent - 3 * solved, self._tasks(explored))
-        loop = self._begun("explored-alone", {"sources": [*self._attempts(explored), *runs], "play": born})
+        play = self._born(explored)
+        carried = self._solutions(explored)
+        runs = self._until("explore", used["composed"] - spent - carried, self._tasks(explored))
+        loop = self._begun("explored-alone", {"sources": [*self._attempts(explored), *runs], "play": play})
         self.told |= self._grown("explore", explored)
         return loop, self._given(loop, SOLVED), spent + sum(map(self._turns, runs)) + self._reading(loop)
 
@@ -290,6 +291,12 @@ class Arms:
 
     def _born(self, loop: Loop[Any]) -> list[dict[str, Any]]:
         return [{"born": str(said["run"])} for said in self._growths(loop) if said["accepted"]]
+
+    def _solutions(self, loop: Loop[Any]) -> int:
+        """Turns that carrying out what grew takes."""
+        with Lake.open(loop.lake, mode="read") as lake:
+            found = [how for said in self._growths(loop) for _, how in born(lake, str(said["run"]))]
+        return sum(len(how.solution) for how in found if how.verdict == "accepted")
 
     def _exploring(self, loop: Loop[Any]) -> int:
         growths = self._growths(loop)
