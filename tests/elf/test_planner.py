@@ -68,6 +68,10 @@ def test_what_is_left_open_is_asked_and_never_runs(planner: OfflinePlanner, tool
     assert plan.asks == ("summarise-run: which run? (there are: expert, night)",)
     with pytest.raises(UsageError, match="not clear"):
         checked(plan, tools, (Permission.READ,), Budget())
+    plan = planner.plan("score alpaca.jsonl with bleurt_20", KNOWN)
+    assert plan.asks == ("score-rows: which scorer? there is no bleurt_20 (silva data scorers lists them)",)
+    plan = planner.plan("score alpaca.jsonl with fused_local", KNOWN)
+    assert plan.step("score-rows").settings == {"scorer": "fused_local"} and not plan.asks
 
 
 def rows_from(name: str) -> Step:

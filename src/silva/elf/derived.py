@@ -142,7 +142,8 @@ class Assets:
     def candidates(self) -> list[Derived]:
         """Those that wait for a person, the latest first. Raises StoreError."""
         known = {each.digest for each in self.assets()}
-        return [each for each in self.derived() if each.digest not in known]
+        tested = (each for each in self.derived() if all(trial.held for trial in each.trials))
+        return [each for each in tested if each.digest not in known]
 
     def pipeline(self, job: str, plan: Plan) -> Derived:
         """A job's plan as one that can be promoted; a derived tool in it goes by the name it was promoted under.

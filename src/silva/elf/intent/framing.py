@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from silva.curate.value.scorer import scorers
 from silva.elf.intent import conditions
 from silva.elf.intent.frame import Frame
 from silva.elf.intent.known import READ, Known
@@ -126,7 +127,8 @@ def framed(intent: str, known: Known, now: float) -> Frame:
     _counts(words, frame)
     of_names(words, frame, known)
     frame.where += conditions.of_outcome(words, frame.notes)
-    for word, name in sorted(_SCORERS.items(), key=lambda each: -len(each[0])):
+    named = {name: name for name in scorers() if "_" in name}  # as `silva data scorers` writes them
+    for word, name in sorted((_SCORERS | named).items(), key=lambda each: -len(each[0])):
         if (
             words.take(rf"\b(?:with |by |using )?(?:the )?{re.escape(word)}\b(?: scor(?:er|es?|ing))?")
             and name not in frame.scorers

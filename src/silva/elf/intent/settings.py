@@ -270,6 +270,9 @@ class Filling:
         return self.frame.risks
 
     def _scorer(self, card: Card) -> str:
+        other = re.search(r"\b(?:with|by|using) (?:the )?(\w+_\w+)", self.frame.said)
+        if not self.frame.scorers and other and other[1] in self.frame.unknown:
+            self.asks.append(f"{card.name}: which scorer? there is no {other[1]} (silva data scorers lists them)")
         return self.frame.scorers[0] if self.frame.scorers else ""
 
     def _sequence(self, card: Card) -> list[str]:
