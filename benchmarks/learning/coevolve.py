@@ -51,22 +51,24 @@ TAUGHT, POOL, INITIAL = 1400, 100, 30
 """Lessons the expert teaches; tasks that arms are given, and how many of those GRPO begins with."""
 TEACH: dict[str, Any] = {"batch": 16, "rate": 3e-3, "epochs": 8}
 ROUND: dict[str, Any] = {
-    "times": 6,
-    "tasks": 8,
-    "group": 6,
-    "algorithm": {"name": "grpo"},
-    "optimiser": {"learning_rate": 4e-4},
-    "steps": 2,
-    "batch": 4,
+    "times": 16,
+    "tasks": 24,
+    "group": 8,
+    "algorithm": {"name": "grpo", "parameters": {"normalise": "sequence"}},
+    "optimiser": {"learning_rate": 1e-3},
+    "steps": 8,
+    "batch": 8,
 }
+"""Each walk counts alike: failed ones are twice as long as the others here, and by tokens they would outweigh them."""
 GROW: dict[str, Any] = {
-    "contexts": 12,
-    "tasks": 12,
+    "every": 2,
+    "contexts": 24,
+    "tasks": 24,
     "tried": 2.0,
     "explore": {"rounds": 2, "steps": 6},
     "explorer": {"name": "policy", "options": {"temperature": 1.3, "share": 0.6}},
     "abstracter": {"name": "hindsight", "options": {"least": 1, "whole": True}},
-    "written": 2,
+    "written": 1,
     "attempts": 2,
     "admission": {"validation": {"least": 1}},
 }

@@ -171,7 +171,7 @@ def pairs_of_run(lake: Lake, run: str, pair: Callable[[Tree, list[Trajectory]], 
     for each in lake.trajectories(run_id=run):
         if not each.superseded and each.leaf_id:
             trees.setdefault(each.tree_id, []).append(each)
-    return sum((pair(lake.tree(name), of_tree) for name, of_tree in sorted(trees.items())), Paired())
+    return sum((pair(tree, trees[tree.id]) for tree in lake.trees(sorted(trees))), Paired())
 
 
 def _paired(search: Search, of: Trajectory, by: str, margin: float, every: bool) -> Paired:

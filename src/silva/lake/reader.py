@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -20,6 +21,8 @@ from silva.lake.tiers import Tiers
 from silva.tree import Node, Trajectory, Tree, TreeError
 
 _BATCH = 2_000
+_TREES = 64
+"""Read at once: a question to a table takes longer than reading what it answers."""
 
 
 class Reader:
@@ -78,7 +81,8 @@ class Reader:
         stored = self._tables.open(table.name) if sql is not None else None
         if sql is None or stored is None:
             return self._tables.select(table.name, limit=limit)
-        lacking = [each for each in table.schema if each.name not in set(stored.schema.names)]
+        there = set(stored.schema.names)  # asked once: each time it is a call to the table
+        lacking = [each for each in table.schema if each.name not in there]
         if not any(re.search(rf"\b{each.name}\b", sql) for each in lacking):
             return self._tables.select(table.name, sql, limit=limit)
         rows = self._tables.select(table.name)  # of an older version, which had no such column
@@ -141,7 +145,23 @@ class Reader:
             UsageError: there is none.
             StoreError: nodes of it are missing.
         """
-        nodes: list[Node] = self.records(NODES, None, None, tree_id=tree_id)
+        return self._tree(tree_id, self.records(NODES, None, None, tree_id=tree_id), where)
+
+    def trees(self, tree_ids: Iterable[str], where: str) -> Iterator[Tree]:
+        """The trees of those ids, in their order; some of them are read at once.
+
+        Raises:
+            UsageError, StoreError: as `tree`.
+        """
+        asked = list(tree_ids)
+        for at in range(0, len(asked), _TREES):
+            several = asked[at : at + _TREES]
+            of_tree: dict[str, list[Node]] = {}
+            for node in self.records(NODES, field("tree_id").is_in(set(several)), None):
+                of_tree.setdefault(node.tree_id, []).append(node)
+            yield from (self._tree(each, of_tree.get(each, []), where) for each in several)
+
+    def _tree(self, tree_id: str, nodes: list[Node], where: str) -> Tree:
         if not nodes:
             raise UsageError(f"lake {where}: has no tree {tree_id}; `silva lake doctor` says what is gone")
         try:

@@ -176,7 +176,8 @@ class Tables:
             table = self.open(spec.name)
             if table is None:
                 table = self.create(spec.name, spec.schema)
-            missing = [field for field in spec.schema if field.name not in set(table.schema.names)]
+            there = set(table.schema.names)
+            missing = [field for field in spec.schema if field.name not in there]
             if keys := {field.name: "cast('' as string)" for field in missing if field.name in spec.key}:
                 table.add_columns(keys)  # what is no run's has an empty one: null equals nothing
             if others := [field for field in missing if field.name not in keys]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -116,12 +117,14 @@ def _named(lake: Lake, source: str, where: str | None) -> list[Trajectory]:
 
 def _walks(lake: Lake, trajectories: Sequence[Trajectory]) -> Iterator[Row | str]:
     tree: Tree | None = None
+    walked = [each.tree_id for each in trajectories if each.leaf_id is not None]
+    trees = lake.trees(name for name, _ in groupby(walked))
     for each in trajectories:
         if each.leaf_id is None:
             yield f"trajectory {each.id}: it broke before its first turn"
             continue
         if tree is None or tree.id != each.tree_id:
-            tree = lake.tree(each.tree_id)
+            tree = next(trees)
         try:
             nodes = tuple(tree.walk(each.leaf_id))
         except TreeError as fault:

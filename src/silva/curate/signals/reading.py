@@ -52,10 +52,12 @@ def attempts_of(lake: Lake, runs: Sequence[str]) -> list[Attempt]:
             if SIGNAL not in each.attributes:
                 said[each.node_id].append(each)
         for _, group in sorted(_by_version(mine).items(), key=lambda each: min(t.started for t in each[1])):
+            ordered = sorted(group, key=lambda t: (t.task_id, t.tree_id, t.index, t.attempt, t.id))
+            trees = lake.trees(dict.fromkeys(each.tree_id for each in ordered))
             tree: Tree | None = None
-            for each in sorted(group, key=lambda t: (t.task_id, t.tree_id, t.index, t.attempt, t.id)):
-                if tree is None or tree.id != each.tree_id:  # read once for all attempts at the task
-                    tree = lake.tree(each.tree_id)
+            for each in ordered:
+                if tree is None or tree.id != each.tree_id:  # one for all attempts at the task
+                    tree = next(trees)
                 assert each.leaf_id is not None
                 nodes = tuple(tree.walk(each.leaf_id))
                 judged = deciding(word for node in nodes for word in said[node.id])

@@ -20,7 +20,7 @@ def preferred(loop: Loop[SportConfig], most: int = MOST) -> list[Preferred]:
     if not found:
         return []
     with Lake.open(loop.lake, mode="read") as lake:
-        trees = {tree_id: lake.tree(tree_id) for tree_id in dict.fromkeys(each.tree_id for each in found)}
+        trees = {tree.id: tree for tree in lake.trees(dict.fromkeys(each.tree_id for each in found))}
     return [
         Preferred(
             parent=each.parent_id,

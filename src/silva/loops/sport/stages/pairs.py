@@ -35,9 +35,9 @@ def run(loop: Loop[SportConfig], stage: Stage) -> Json:
     found = Paired()
     with Lake.open(loop.lake, mode="read") as lake:
         # In the trees' order and not in that in which their episodes ended, which a killed search has another of.
-        for tree_id, trajectories in sorted(_by_tree(counted(lake.trajectories(run_id=run))).items()):
-            tree, every = lake.tree(tree_id), settings.against == "all"
-            found += candidate_pairs(tree, trajectories, by=by, margin=settings.margin, every=every)
+        of_tree, every = _by_tree(counted(lake.trajectories(run_id=run))), settings.against == "all"
+        for tree in lake.trees(sorted(of_tree)):
+            found += candidate_pairs(tree, of_tree[tree.id], by=by, margin=settings.margin, every=every)
         if not found.pairs:
             raise Nothing(_why(found, run))
         statistics = pair_statistics(found.pairs, lake.tree)
