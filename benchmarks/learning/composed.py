@@ -1,22 +1,23 @@
 """Composed (N9): guide, explore and evolve on one lake, against each alone at as many steps of the environment.
 
-    python benchmarks/learning/composed.py --env boxes --policy tiny --seeds 80 81 82 83 84
+    python benchmarks/learning/composed.py --env boxes --policy tiny --seeds 81 82 83 84 85
 
 All begin with one weak policy, taught from a small faulty log, and `GIVEN` tasks, most of them easy, few of the kinds that
-are asked for later (examples/coevolve/boxes.py; half of the goals that can be said of a place cannot be reached there).
+are asked for later (examples/coevolve/boxes.py; many goals that can be said of a place cannot be reached there).
 
     guide      `silva loop apollo`: the policy plays; a scripted person who knows the way calls wrong turns bad, and takes
                over at every `SEEN`th turn where another action leads there (`PERSON`)
     explore    `silva loop coevolve`: attempts ─▶ signals ─▶ contexts ─▶ branches ─▶ hindsight ─▶ validated tasks
     evolve     `silva loop curateevo`: curation code evolves by what trainings with it reach on dev tasks
 
-    composed   guided walks ─▶ their blamed turns are a signal (`blamed`, `grow.also`) ─▶ tasks that grow there, carried
-               out by their solutions (`raw.play.born`) ┐
-               guided walks, attempts, explored walks ──┴▶ the raw corpus (`raw.sources`, with hindsight) ─▶ curation
-               evolves ─▶ its data
+    composed   guided walks ─▶ their blamed turns are a signal (`blamed`, `grow.also`) ─▶ tasks that grow there, played
+               by the policy, guided, and carried out by their solutions (`raw.play.born`) ─┐
+               guided walks, attempts, explored walks ──────────────────────────────────────┴▶ the raw corpus
+               (`raw.sources`) ─▶ curation evolves ─▶ its data
 
 Each alone has the same steps for its own way, and what it does best with them: `guide` plays on, guided, and learns from
-walks that succeeded, without what the person called bad; `explore` grows in several rounds, attempts what is left, and
+walks that succeeded, without what the person called bad (`part`, printed besides: the person is there for as many steps
+as composed, then the policy plays on alone); `explore` grows in several rounds, attempts what is left, and
 learns from solutions and successes; `evolve` has walks of the policy itself with hindsight, and evolves as much. Every
 arm's data are trained on by one recipe, from the weak policy, by the seeds that CurateEvo keeps for proofs; all are
 measured on the environment's held-out tasks, six kinds in equal numbers in places nobody has been in.
@@ -46,12 +47,12 @@ from table import Row, together
 from silva.models.tiny.folder import write_tiny
 from silva.models.tiny.shape import Shape
 
-SEEDS = tuple(range(80, 85))
-"""Fixed before any of them ran."""
+SEEDS = tuple(range(81, 86))
+"""Fixed before any of them ran. (Seed 80 was run in part with an earlier setting, see docs/reference/learning.md.)"""
 SHAPE = Shape(width=64, inner=128, layers=2, context=768)
-LOGGED, SLIPS = 120, 0.4
+LOGGED, SLIPS = 240, 0.4
 """Tasks of the faulty log, and the share of its turns that are wrong."""
-TEACH: dict[str, Any] = {"batch": 8, "rate": 3e-3, "epochs": 12}
+TEACH: dict[str, Any] = {"batch": 8, "rate": 3e-3, "epochs": 20}
 
 
 def run(seed: Seed) -> list[Row]:
@@ -61,7 +62,7 @@ def run(seed: Seed) -> list[Row]:
     arms = Arms(experiment, taught(experiment), LOGGED)
     measured = {"weak": experiment.measure(arms.weak, attempts=1)}
     used: dict[str, float] = {}
-    for name in ("composed", "guide", "explore", "evolve"):
+    for name in ("composed", "guide", "part", "explore", "evolve"):
         since = time.monotonic()
         loop, data, steps = getattr(arms, name)(used)
         used[name] = float(steps)
@@ -71,8 +72,8 @@ def run(seed: Seed) -> list[Row]:
         print(f"{name}: {rate:.3f} with {steps} steps, {len(data.sft)} rows, {spent:.1f} min", flush=True)
     told = {f"steps, {name}": steps for name, steps in used.items()} | arms.told
     told |= {"minutes": (time.monotonic() - began) / 60, "cpu_minutes": cpu_minutes()}
-    pairs = [(name, "composed") for name in ("guide", "explore", "evolve", "weak")]
-    pairs += [("weak", name) for name in ("guide", "explore", "evolve")]
+    pairs = [(name, "composed") for name in ("guide", "explore", "evolve", "part", "weak")]
+    pairs += [("weak", name) for name in ("guide", "explore", "evolve", "part")]
     return [
         Row(
             seed=seed.number,

@@ -23,6 +23,7 @@ from silva.curate.mask.masking import mask
 from silva.lake import Lake
 from silva.loops.apollo.script import ScriptedRules
 from silva.loops.apollo.speaking import ScriptedMailroom
+from silva.loops.coevolve.tasks import grown
 from silva.loops.curateevo.judging import UNSEEN, Judge
 from silva.loops.curateevo.memories import Memories
 from silva.loops.curateevo.state import present, source
@@ -63,11 +64,11 @@ PERSON = ScriptedRules.model_validate(
         ],
     }
 )
-GUIDED = 2
+GUIDED = 1
 """Guided walks of each task, composed."""
 GROW: dict[str, Any] = {
-    "contexts": 24,
-    "tasks": 48,
+    "contexts": 48,
+    "tasks": 96,
     "tried": 2.0,
     "signals": {"forgetting": {"window": 12}, "boundary": {}, "rare": {"least": 200, "share": 5}, "blamed": {}},
     "explore": {"rounds": 2, "steps": 6},
@@ -76,7 +77,7 @@ GROW: dict[str, Any] = {
     "admission": {"validation": {"least": 1}},
 }
 ROUND: dict[str, Any] = {
-    "tasks": 12,
+    "tasks": 8,
     "group": 4,
     "algorithm": {"name": "grpo"},
     "optimiser": {"learning_rate": 4e-4},
@@ -130,11 +131,13 @@ class Arms:
         run = str(guided.given("round-1.rollout")["run"])
         grow = {**GROW, "also": [run]}
         explored = turn(self._config("coevolve", "explored", **self._explored(2), grow=grow), here=True)
-        walked = [run, *self._walked(explored)]
-        raw = {"sources": walked, "play": self._born(explored), "hindsight": True}
+        again = "guided.grown"
+        self._play(again, [task for task, _ in grown(explored)], 1, PERSON, 0)
+        walked = [run, again, *self._walked(explored)]
+        raw = {"sources": walked, "play": self._born(explored)}
         evolved = turn(self._config("curateevo", "evolved", **EVOLVE, **self._recipe(), raw=raw), here=True)
         parts = {
-            "guiding": self._turns(run),
+            "guiding": self._turns(run) + self._turns(again),
             "exploring": self._exploring(explored),
             "reading": self._reading(evolved),
             "deciding": self._deciding(evolved),
@@ -147,6 +150,14 @@ class Arms:
         """Guided walks alone."""
         runs = self._until("guide", used["composed"], self._tasks(self._common), PERSON)
         loop = self._begun("guide", {"sources": runs})
+        return loop, self._given(loop, CORRECTED), sum(map(self._turns, runs))
+
+    def part(self, used: dict[str, float]) -> tuple[Loop[Any], Curated, int]:
+        """Guided walks alone, the person there for as many steps as composed; then the policy plays on alone."""
+        runs = self._until("part", self.told["composed, guiding"], self._tasks(self._common), PERSON)
+        left = used["composed"] - sum(map(self._turns, runs))
+        runs += self._until("part-left", left, self._tasks(self._common))
+        loop = self._begun("part", {"sources": runs})
         return loop, self._given(loop, CORRECTED), sum(map(self._turns, runs))
 
     def explore(self, used: dict[str, float]) -> tuple[Loop[Any], Curated, int]:
