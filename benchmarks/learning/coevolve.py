@@ -55,7 +55,7 @@ ROUND: dict[str, Any] = {
     "tasks": 24,
     "group": 8,
     "algorithm": {"name": "grpo", "parameters": {"normalise": "sequence"}},
-    "optimiser": {"learning_rate": 1e-3},
+    "optimiser": {"learning_rate": 2e-4},
     "steps": 8,
     "batch": 8,
 }
