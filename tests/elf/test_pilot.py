@@ -65,6 +65,14 @@ def test_a_pilot_derives_a_tool_that_a_person_promotes_and_plans_then_use(folder
 
 
 @pytest.mark.slow
+def test_a_check_that_cannot_be_asked_ends_the_pilot_and_scores_nothing(folder: Path) -> None:
+    write_rows(folder / "alpaca.jsonl", WORDS)
+    said = silva(folder, "elf", "pilot", "rows of alpaca.jsonl", "--check", "max(verdict) < 1", code=1)
+    assert "not checked: " in said and "score 0.0" not in said
+    assert "not converged: the check cannot be asked" in said and "derived" not in said
+
+
+@pytest.mark.slow
 def test_a_pilot_that_is_killed_makes_no_attempt_more_and_keeps_to_its_time(folder: Path) -> None:
     write_rows(folder / "alpaca.jsonl", WORDS)
     words = ["elf", "pilot", "rows of alpaca.jsonl", "--check", "rows >= 1000", "--budget-steps", "2"]

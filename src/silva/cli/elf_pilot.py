@@ -81,7 +81,8 @@ def _say(event: Event) -> None:
         sys.stdout.write(f"attempt {event.step}: {event.why}\n")
     elif event.event == "checked":
         verdict = "the check holds" if event.kind == "holds" else "criteria not met"
-        sys.stdout.write(f"  {verdict} (score {event.usd:.1f}): {event.why}\n")
+        said = f"{verdict} (score {event.usd:.1f})" if event.kind in ("holds", "lacks") else "not checked"
+        sys.stdout.write(f"  {said}: {event.why}\n")
     elif event.event == "derived":
         verdict = "passed its tests" if event.kind == "held" else "failed a test"
         sys.stdout.write(f"derived {event.step}: {verdict}: {event.why}\n")

@@ -145,6 +145,9 @@ class Flight:
             if not begun or begun[-1].step in judged:
                 if any(each.kind == "holds" for each in ledger.events if each.event == "checked"):
                     return True, ""
+                first = next((each for each in ledger.events if each.event == "checked"), None)
+                if first is not None and first.kind == "unasked":  # no tool that drops rows mends that
+                    return False, f"the check cannot be asked of what the plan gives: {first.why}"
                 if len(begun) >= self._budget.steps:
                     return False, f"{len(begun)} of {self._budget.steps} attempts are made and the check does not hold"
                 if clock.seconds >= self._budget.seconds - RESERVE:
@@ -188,8 +191,6 @@ class Flight:
         first = next(each for each in ledger.events if each.event == "checked")
         if rows is None:
             return None, f"the first attempt gave no rows that a tool could be derived for ({first.why})"
-        if first.kind == "unasked":  # of columns that are not there, say: no tool that drops rows mends that
-            return None, f"the check cannot be asked of what the plan gives: {first.why}"
         verdict = self._verdict(ledger)
         derived = self._derive(ledger, verdict, rows, clock)
         if isinstance(derived, str):
