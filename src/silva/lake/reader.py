@@ -21,8 +21,8 @@ from silva.lake.tiers import Tiers
 from silva.tree import Node, Trajectory, Tree, TreeError
 
 _BATCH = 2_000
-_TREES = 64
-"""Read at once: a question to a table takes longer than reading what it answers."""
+_TREES = 16
+"""Read at once: a question to a table takes longer than reading what it answers; but trees may be large."""
 
 
 class Reader:
