@@ -24,6 +24,7 @@ from silva.elf.artefact import Artefact, Rows, Table
 from silva.elf.flat import flat
 from silva.elf.plan import Plan, Step
 from silva.elf.tool import Card
+from silva.lake.durable import refusals
 from silva.tree import Json
 
 FILE = "openlineage.jsonl"
@@ -103,11 +104,12 @@ class Lineage:
             "outputs": wrote,
         }
         data = msgspec.json.encode(event)
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
-        try:
-            os.write(descriptor, data + b"\n")
-        finally:
-            os.close(descriptor)
+        with refusals(f"events {self._path}"):
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+            try:
+                os.write(descriptor, data + b"\n")
+            finally:
+                os.close(descriptor)
         if self._server and not self.trouble:
             self._post(data)
 
