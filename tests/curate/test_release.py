@@ -140,6 +140,7 @@ async def test_images_lie_beside_the_tables_by_hash(tmp_path: Path, lake: str) -
         (["parts.train=nobody"], "no such run"),
         (["parts.Train=work"], "small letters"),
         (["parts.train=work", "licence="], "licence"),
+        (["parts.train=work", "licence=MADEUP"], "is no SPDX name"),
         (["parts.train=work", "audit=gone.json"], "cannot be read"),
         (["parts.train=work", "name=a/b"], "name"),
     ],

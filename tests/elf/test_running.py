@@ -15,6 +15,7 @@ from openlineage_events import full, loaded
 
 from silva.elf.lineage import Lineage
 from silva.elf.plan import Plan
+from silva.errors import StoreError
 
 PLAN = {
     "format": 1,
@@ -64,6 +65,12 @@ def test_the_client_of_openlineage_reads_what_a_failed_job_says(tmp_path: Path) 
     assert loaded(event)["run"]["facets"]["errorMessage"]["message"] == "step unique: out of memory"
     with pytest.raises(TypeError):  # what the client does not know is not passed over
         loaded({**event, "job": {**event["job"], "nick": "x"}})
+
+
+def test_a_disk_without_room_for_events_is_told_in_one_line(tmp_path: Path) -> None:
+    (tmp_path / "openlineage.jsonl").symlink_to("/dev/full")
+    with pytest.raises(StoreError, match=r"openlineage\.jsonl: the disk is full"):
+        Lineage(tmp_path, "job_1").job("START", Plan(intent="", steps=()))
 
 
 def test_a_killed_job_goes_on_where_it_was_and_leaves_no_process(strange: Path) -> None:

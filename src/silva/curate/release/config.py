@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 _PART = re.compile(r"[a-z][a-z0-9_]*")
@@ -50,6 +51,17 @@ class ReleaseConfig(BaseModel):
         if not _NAME.fullmatch(name):
             raise ValueError("letters, digits, dots, dashes and underscores, as a data set's name has them")
         return name
+
+    @field_validator("licence")
+    @classmethod
+    def _licensed(cls, licence: str) -> str:
+        try:
+            return canonicalize_license_expression(licence)
+        except InvalidLicenseExpression as error:
+            raise ValueError(
+                f"{licence!r} is no SPDX name; say one (CC-BY-4.0, Apache-2.0), or LicenseRef-NAME for a licence of "
+                "your own"
+            ) from error
 
     @field_validator("parts")
     @classmethod
