@@ -36,6 +36,9 @@ def audit(
     ] = None,
     cards: Annotated[Path | None, typer.Option(help="Folder of cards instead of the package's.")] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes that share the rules' work.")] = None,
+    on: Annotated[
+        str | None, typer.Option(help="here, daft, or daft:ray://HOST (extra daft): a Lance table in parts.")
+    ] = None,
     findings: Annotated[Path | None, typer.Option(help="Append findings and verdicts here, as JSON lines.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the report here, as one page.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the report here, as Markdown.")] = None,
@@ -65,6 +68,7 @@ def audit(
         "alarms": shared_alarms(alarms),
         "cards": None if cards is None else str(cards),
         "workers": workers,
+        "on": on,
         "write": None if write else False,
     }
     words += [f"{name}={json.dumps(value)}" for name, value in given.items() if value is not None]
@@ -78,7 +82,7 @@ def audit(
 
     begun = Begun(settings)
     if dry_run:
-        next(iter(begun.rows()))
+        begun.look()
         return _plan(begun, as_json)
     done, new = begun.run()
     beside = findings or next((each.with_suffix(".findings.jsonl") for each in (html, markdown) if each), None)

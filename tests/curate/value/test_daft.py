@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from silva.curate.audit.past import check_table
+from silva.cli.audit import app as cli
 from silva.curate.value.config import Columns, ScoreConfig, SelectConfig
 from silva.curate.value.past import score_past
 from silva.curate.value.scoring import resolve, score
@@ -70,15 +70,40 @@ def test_daft_scores_and_keeps_what_is_scored_and_kept_here(tmp_path: Path, on: 
     assert all(json.loads(each)["by"] == "quality_rules" for each in kept.column("selected").to_pylist())
 
 
-def test_rules_of_an_audit_are_asked_by_workers(tmp_path: Path) -> None:
-    said = ["All is well here.", "Pay to GB82 WEST 1234 5698 7654 32.", None, "My card is 4111 1111 1111 1111."]
-    lance.write_dataset(pa.table({"said": said}), str(tmp_path / "audit.lance"))
-    made = check_table(str(tmp_path / "audit.lance"), "said", ["rules"], workers=2)
-    found = [json.loads(each) for each in made.column("findings").to_pylist()]
-    assert [bool(each["findings"]) for each in found] == [False, True, False, True]
-    assert found[2]["unchecked"]  # what says nothing was not checked, which is not the same as clean
-    with pytest.raises(UsageError, match="look at all rows together"):
-        check_table(str(tmp_path / "audit.lance"), "said", ["dataset"])
+def test_an_audit_on_daft_says_what_an_audit_here_says(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    secret = "Pay to GB82 WEST 1234 5698 7654 32."
+    said = ["All is well here.", secret, None, "My card is 4111 1111 1111 1111.", *["The sky is blue."] * 2]
+    keys = [f"k{number}" for number in range(len(said))]
+    lance.write_dataset(pa.table({"key": keys, "said": said}), str(tmp_path / "pool.lance"))
+    rows = [{"id": key, "text": text} for key, text in zip(keys, said, strict=True)]
+    (tmp_path / "pool.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    more = ["--checker", "rules", "--checker", "backdoor_association", "--alarms", "own", "--json"]
+    assert not cli([str(tmp_path / "pool.jsonl"), *more, "--findings", str(tmp_path / "here")], standalone_mode=False)
+    here = json.loads(capsys.readouterr().out)
+    words = [str(tmp_path / "pool.lance"), "columns.answer=said", "columns.id=key", "--on", "daft", "--workers", "2"]
+    assert not cli([*words, *more, "--findings", str(tmp_path / "there")], standalone_mode=False)
+    there = json.loads(capsys.readouterr().out)
+    assert here["rows"] == there["rows"] == 5 and here["prevalence"] == there["prevalence"]
+    found = [_found(tmp_path / name) for name in ("here", "there")]
+    assert [each[1:] for each in found[0]] == [each[1:] for each in found[1]]
+    assert {each[0] for each in found[1]} >= {"k1", "k3"} and len(there["not_read"]) == 1  # k2 says nothing
+
+
+def _found(file: Path) -> list[tuple[str, str, str, float]]:
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    return [(each["row_id"], each["risk"], each["checker"], each["score"]) for each in lines if "risk" in each]
+
+
+def test_an_audit_on_daft_that_cannot_be_is_one_line(tmp_path: Path) -> None:
+    source = str(table(tmp_path))
+    for words, says in (
+        (["--on", "daft"], "name what is read: columns.answer=NAME"),
+        (["--on", "daft", "columns.answer=sad"], "no column 'sad'; there are key, asked, said"),
+        (["columns.answer=said"], "are read with --on daft"),
+        (["--on", "daft", "columns.answer=said", "--where", "score > 0"], "trajectories of a lake"),
+    ):
+        with pytest.raises(UsageError, match=says):
+            cli([source, "--checker", "rules", *words, "--dry-run"], standalone_mode=False)
 
 
 def test_what_daft_cannot_do_is_refused_in_one_line(tmp_path: Path) -> None:

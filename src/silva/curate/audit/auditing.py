@@ -16,7 +16,7 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, field
 from itertools import islice
 from multiprocessing import get_context
-from typing import TypeVar, overload
+from typing import TypeAlias, TypeVar, overload
 
 import msgspec
 
@@ -35,6 +35,8 @@ from silva.tree import Record
 T = TypeVar("T")
 BATCH = 256
 """Rows that are looked at together."""
+Answered: TypeAlias = tuple[list[Row], dict[str, Answer]]
+"""Some rows, and what checkers of single rows say of them, by their names."""
 
 
 class Told(Record, frozen=True, kw_only=True):
@@ -145,6 +147,7 @@ def audit(
     source: str = "",
     settings: Settings | None = None,
     told: Callable[[int], None] = lambda _: None,
+    answered: Iterable[Answered] | None = None,
 ) -> Audit:
     """Audit rows.
 
@@ -158,6 +161,7 @@ def audit(
         source: what is audited, for the report.
         settings: as the checkers were made with, for the workers.
         told: is told how many rows are done.
+        answered: the rows with what row checkers say of them, asked elsewhere; `rows` is not read then.
     """
     limits = held_to(asked, cards, alarms)
     scales = {each.name: Scale(card) for each in asked if (card := fitting(each, cards)) is not None}
@@ -191,7 +195,7 @@ def audit(
                     of_walks[each.row_id].append(each)
         return said
 
-    for batch, answers in _answered(rows, single, workers, settings):
+    for batch, answers in _answered(rows, single, workers, settings) if answered is None else answered:
         answers |= {each.name: ask(each, batch) for each in parted}
         walks = [row for row in batch if any(node.message.tool_calls for node in row.nodes)]
         acted += len(walks)
@@ -268,7 +272,7 @@ def batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
 
 def _answered(
     rows: Iterable[Row], single: Sequence[Checker], workers: int, settings: Settings | None
-) -> Iterator[tuple[list[Row], dict[str, Answer]]]:
+) -> Iterator[Answered]:
     """Batches of rows with what row checkers say of them, in order."""
     known = checkers()
     if workers < 2 or any(known.get(each.name) is not type(each) for each in single):

@@ -1,79 +1,133 @@
-"""Checkers of single rows over a Lance table in parts, by Daft: what an audit of very many rows begins with.
+"""An audit of a Lance table in parts, by Daft: workers ask the checkers of single rows, all else is done here.
 
-    Lance table ─▶ Daft: each worker makes the checkers once and asks them about its rows ─▶ findings by row number
-
-Checkers that look at all rows together (`SetChecker`) need the whole and are refused here.
+Lance table ─▶ Daft: each worker makes the checkers once and asks them about its rows ─▶ answers by row
+  ─▶ `silva.curate.audit.auditing`: checkers of all rows together, thresholds, verdicts, prevalence, score
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
-from silva.curate.audit.asking import ask
-from silva.curate.audit.checker import RowChecker, make
-from silva.curate.daft.frame import Frame
+from silva.curate.audit.asking import Answer, ask
+from silva.curate.audit.auditing import BATCH, Answered
+from silva.curate.audit.checker import Checker, RowChecker, Settings, make
+from silva.curate.audit.config import AuditConfig
+from silva.curate.audit.finding import Finding
+from silva.curate.daft.frame import ROW, Frame
+from silva.curate.rows import Row
 from silva.curate.rows.reading import row_of
 from silva.errors import UsageError
+from silva.tree import Record
 
 FINDINGS = "findings"
 
 
+class Said(Record, frozen=True, kw_only=True):
+    """What checkers say of one row: what they found, why one could not look at it, and their seconds of processor
+    time. `unread`: why it is no row."""
+
+    findings: list[Finding] = msgspec.field(default_factory=list[Finding])
+    unchecked: dict[str, str] = msgspec.field(default_factory=dict[str, str])
+    seconds: dict[str, float] = msgspec.field(default_factory=dict[str, float])
+    unread: str = ""
+
+
 @dataclass
 class CheckWork:
-    """Checkers as work. `asked`: whether the first column is a question. It makes JSON: the findings of a row, and the
-    reason of each checker that could not look at it."""
+    """Checkers as work. `asked`: whether the first column is a question. It makes JSON: a `Said` for each row."""
 
     checkers: tuple[str, ...]
+    settings: Settings
     reads: Sequence[str]
     asked: bool
     kind: pa.DataType = field(default_factory=pa.string)
     _made: Any = field(default=None, repr=False)
 
     def __call__(self, *columns: list[Any]) -> pa.Array:
-        """What is found in each row."""
+        """What is said of each row."""
         if self._made is None:
-            self._made = make(self.checkers)
-        return pa.array([self._one(*values) for values in zip(*columns, strict=True)], pa.string())
+            self._made = make(self.checkers, self.settings)
+        read = [_row(values, self.asked) for values in zip(*columns, strict=True)]
+        rows = [replace(row, id=str(place)) for place, row in enumerate(read) if isinstance(row, Row)]
+        answers = {each.name: ask(each, rows) for each in self._made}
+        said = [Said(unread="" if isinstance(row, Row) else row) for row in read]
+        for name, answer in answers.items():
+            for each in answer.findings:
+                said[int(each.row_id)].findings.append(each)
+            for place, why in answer.unchecked.items():
+                said[int(place)].unchecked[name] = why
+            if said:
+                said[0].seconds[name] = answer.seconds  # of all of them
+        return pa.array([msgspec.json.encode(each).decode() for each in said], pa.string())
 
-    def _one(self, *values: str | None) -> str:
-        told = {"question": values[0], "answer": values[1]} if self.asked else {"text": values[0]}
-        row = row_of(told, "row")
-        if isinstance(row, str):
-            return msgspec.json.encode({"findings": [], "unchecked": {"": row}}).decode()
-        answers = {each.name: ask(each, [row]) for each in self._made}
-        found = [finding for answer in answers.values() for finding in answer.findings]
-        unchecked = {name: why for name, answer in answers.items() for why in answer.unchecked.values()}
-        return msgspec.json.encode({"findings": found, "unchecked": unchecked}).decode()
+
+def _row(values: Sequence[str | None], asked: bool) -> Row | str:
+    """The row of some columns' values; its nodes are the same wherever it is made."""
+    told = {"question": values[0], "answer": values[1]} if asked else {"text": values[0]}
+    return row_of(told, "row")
 
 
-def check_table(
-    table: str, answer: str, checkers: Sequence[str], question: str = "", on: str = "daft", workers: int | None = None
-) -> pa.Table:
-    """Ask checkers about the rows of a Lance table.
-
-    Args:
-        table: a folder NAME.lance, or its address.
-        answer: the column of answers, or of texts.
-        checkers: names, families or risks, as `silva audit --checker` takes them.
-        question: the column of questions; "" for none.
-        on: where; see `silva.curate.daft.frame`.
-        workers: processes on this machine.
-
-    Returns:
-        Row numbers, and `findings` as `CheckWork` makes them, in the table's order.
+class Table:
+    """The table of an audit's configuration.
 
     Raises:
-        SilvaError: there is no such table, column or checker, one needs all rows at once, or Daft is missing.
+        UsageError: there is no such table or column, or `on` says something else.
+        MissingError: Daft is not installed.
     """
-    made = make(checkers)
-    whole = [each.name for each in made if not isinstance(each, RowChecker)]
-    if whole:
-        raise UsageError(f"on={on}: {', '.join(whole)} look at all rows together and run here only")
-    reads = [each for each in (question, answer) if each]
-    work = CheckWork(tuple(each.name for each in made), reads, bool(question))
-    return Frame(table, on, workers).make({FINDINGS: work})
+
+    def __init__(self, config: AuditConfig) -> None:
+        self._config = config
+        said = "workers" in config.model_fields_set  # one process is what is said of an audit here
+        self._frame = Frame(config.source, config.on, config.workers if said else None)
+        for name in self._kept:
+            if name not in self._frame.columns:
+                there = ", ".join(self._frame.columns[:12])
+                raise UsageError(f"columns: there is no column {name!r}; there are {there}")
+        self.notes: list[str] = []
+        """What could not be read, once it was asked for."""
+
+    @property
+    def _kept(self) -> list[str]:
+        columns = self._config.columns
+        return [*columns.read, *([columns.id] if columns.id else [])]
+
+    def answered(self, checkers: Sequence[Checker]) -> Iterator[Answered]:
+        """Its rows, some at a time, with what those of the checkers say that look at single rows.
+
+        Raises:
+            UsageError: it holds no row.
+        """
+        columns, asked = self._config.columns, bool(self._config.columns.question)
+        names = tuple(each.name for each in checkers if isinstance(each, RowChecker))
+        work = CheckWork(names, self._config.settings, columns.read, asked)
+        made = self._frame.make({FINDINGS: work} if names else {}, self._kept, self._config.limit)
+        if not made.num_rows:
+            raise UsageError(f"{self._config.source}: holds no row")
+        for batch in made.to_batches(BATCH):
+            rows: list[Row] = []
+            answers = {name: Answer() for name in names}
+            for told in batch.to_pylist():
+                name = str(told[columns.id or ROW])
+                if names:
+                    _take(answers, msgspec.json.decode(told[FINDINGS], type=Said), name)
+                row = _row([told[each] for each in columns.read], asked)
+                if isinstance(row, str):
+                    self.notes.append(f"row {name}: {row.removeprefix('row ')}")
+                else:
+                    rows.append(replace(row, id=name))
+            yield rows, answers
+
+
+def _take(answers: dict[str, Answer], said: Said, row_id: str) -> None:
+    for each in said.findings:
+        answers[each.checker].findings.append(replace(each, row_id=row_id))
+    for name, why in said.unchecked.items():
+        answers[name].unchecked[row_id] = why
+    for name, seconds in said.seconds.items():
+        answers[name].seconds += seconds

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from silva.curate.audit.auditing import Audit, audit, held_to
 from silva.curate.audit.card import Card, read_cards
@@ -17,6 +18,9 @@ from silva.curate.audit.thresholds import Thresholds
 from silva.curate.rows import Reading, read
 from silva.errors import UsageError
 from silva.lake import Lake, default_location
+
+if TYPE_CHECKING:
+    from silva.curate.audit.past import Table
 
 
 class Begun:
@@ -50,6 +54,22 @@ class Begun:
             limit=self.config.limit,
         )
 
+    def look(self) -> None:
+        """See that the source can be read: its first row, or that a table has its columns.
+
+        Raises:
+            UsageError, MissingError: it cannot.
+        """
+        if self.config.on != "here":
+            self._table()
+        else:
+            next(iter(self.rows()))
+
+    def _table(self) -> Table:
+        from silva.curate.audit.past import Table  # needs Daft
+
+        return Table(self.config)
+
     def run(self, told: Callable[[int], None] = lambda _: None) -> tuple[Audit, int]:
         """The audit, and how many records of it are new in the lake.
 
@@ -59,10 +79,13 @@ class Begun:
         Raises:
             UsageError: the source cannot be read.
             StoreError: the lake cannot be written.
+            MissingError: Daft is not installed.
         """
-        config, reading = self.config, self.rows()
+        config = self.config
+        table = None if config.on == "here" else self._table()
+        reading = self.rows() if table is None else None
         made = audit(
-            reading,
+            () if reading is None else reading,
             self.checkers,
             self.cards,
             alarms=config.alarms,
@@ -71,9 +94,10 @@ class Begun:
             source=Path(config.source).name if Path(config.source).is_file() else config.source,
             settings=config.settings,
             told=told,
+            answered=None if table is None else table.answered(self.checkers),
         )
-        made.notes = list(reading.notes)
-        if not config.write or not self.lake or Path(config.source).is_file():
+        made.notes = list(reading.notes if reading is not None else table.notes if table is not None else ())
+        if not config.write or not self.lake or table is not None or Path(config.source).is_file():
             return made, 0
         with Lake.open(self.lake) as lake:
             return made, keep_in_lake(lake, made)

@@ -6,26 +6,13 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from silva.curate.rows.columns import Columns
+
 
 class Section(BaseModel):
     """Part of a configuration: unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Columns(Section):
-    """Columns of a Parquet file or a Lance table to read as they are, without looking at each row's shape: for
-    millions of rows. `answer` "": rows are read one by one (`silva.curate.rows`)."""
-
-    answer: str = ""
-    question: str = ""
-    id: str = ""
-
-    @model_validator(mode="after")
-    def _whole(self) -> Columns:
-        if (self.question or self.id) and not self.answer:
-            raise ValueError("name the column of answers, or of texts, too: columns.answer=NAME")
-        return self
 
 
 class ScoreConfig(Section):

@@ -119,7 +119,7 @@ def score_past(config: ScoreConfig, more: dict[str, Any] | None = None) -> tuple
     if config.where:
         raise UsageError("where: a condition is for trajectories of a lake; select the columns' rows before")
     scorers = resolve(config.scorers, config.options) if config.scorers else []
-    reads, asked = read_by(config)
+    reads, asked = config.columns.read, bool(config.columns.question)
     works: dict[str, Any] = dict(more or {})
     kept = str(cache_folder(config.cache))
     for each in scorers:
@@ -150,12 +150,6 @@ def _told(scorer: Scorer | SetScorer, table: pa.Table, made: dict[str, Scores]) 
     return Scores(scorer.name, scorer.identity(), values, scorer.worth(values), notes, asked=count)
 
 
-def read_by(config: ScoreConfig) -> tuple[list[str], bool]:
-    """The columns that works read, the question first where there is one."""
-    named = [config.columns.question, config.columns.answer]
-    return [each for each in named if each], bool(config.columns.question)
-
-
 def numbered(table: pa.Table, config: ScoreConfig) -> Samples:
     """The ids of what `score_past` gave (the numbers of rows where none are named), as samples without words."""
     ids = table.column(config.columns.id or ROW).cast(pa.large_string())
@@ -168,7 +162,7 @@ def select_past(config: SelectConfig, target: str) -> tuple[pa.Table, Selection,
     Raises:
         SilvaError: as `score_past`, and as `select`.
     """
-    reads, asked = read_by(config)
+    reads, asked = config.columns.read, bool(config.columns.question)
     more: dict[str, Any] = {}
     if config.method in ("cluster", "coverage") or config.duplicates == "semantic":
         more["vector"] = VectorWork(config.embedder, config.seed, reads, asked)
