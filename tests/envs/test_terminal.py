@@ -155,7 +155,7 @@ async def test_files_are_viewed_written_edited_and_searched(env):
 
 async def test_the_tests_are_nowhere_to_be_seen_and_leave_nothing(env, tmp_path):
     hidden = "find / -name turns.json -o -name solve.sh -o -path '*/tests/test.sh' 2>/dev/null"
-    found = await do(env, "session_run", command=hidden)
+    found = await do(env, "session_run", command=hidden, wait=45)  # a full disk takes longer than a usual command may
     assert found.startswith("[exit code")
     assert await do(env, "evaluate") == "score 0 of 1; it can be asked for 2 more times"
     assert await do(env, "session_run", command="ls -A /tmp; ls -d /tests /logs 2>&1 | wc -l") == "2\n[exit code 0]"
