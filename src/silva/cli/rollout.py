@@ -121,10 +121,13 @@ def rollout(
 
 def _tell_untried(options: dict[str, Any]) -> None:
     """Say that a bank gives nothing, where none of its skills was kept by a trial."""
+    folder = Path(str(options.get("bank", "")))
+    if not options or options.get("only") or not folder.is_dir():
+        return
     from silva.rollout.skills import Bank
 
-    folder = Path(str(options.get("bank", "")))
-    if not options or options.get("only") or not folder.is_dir() or (bank := Bank(folder)).kept():
+    bank = Bank(folder)
+    if bank.kept():
         return
     words = (
         f"warning: skills {folder}: none of {sum(1 for _ in bank)} is kept, so none is given; try them: silva skills"

@@ -256,7 +256,7 @@ class Lake:
         return self._reader.tree(tree_id, self.location)
 
     def trees(self, tree_ids: Iterable[str]) -> Iterator[Tree]:
-        """The trees of those ids, in their order; raises as `tree`. Faster than one by one."""
+        """The tree of each id, in their order; raises as `tree`. Faster than one by one."""
         return self._reader.trees(tree_ids, self.location)
 
     def tasks(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import groupby, repeat
 from typing import Any
 
 import pyarrow as pa
@@ -148,18 +149,20 @@ class Reader:
         return self._tree(tree_id, self.records(NODES, None, None, tree_id=tree_id), where)
 
     def trees(self, tree_ids: Iterable[str], where: str) -> Iterator[Tree]:
-        """The trees of those ids, in their order; some of them are read at once.
+        """The tree of each id, in their order; some are read at once, and one that is asked for several times in a row
+        is read once.
 
         Raises:
             UsageError, StoreError: as `tree`.
         """
-        asked = list(tree_ids)
+        asked = [(name, len(list(times))) for name, times in groupby(tree_ids)]
         for at in range(0, len(asked), _TREES):
             several = asked[at : at + _TREES]
             of_tree: dict[str, list[Node]] = {}
-            for node in self.records(NODES, field("tree_id").is_in(set(several)), None):
+            for node in self.records(NODES, field("tree_id").is_in({name for name, _ in several}), None):
                 of_tree.setdefault(node.tree_id, []).append(node)
-            yield from (self._tree(each, of_tree.get(each, []), where) for each in several)
+            for name, times in several:
+                yield from repeat(self._tree(name, of_tree.get(name, []), where), times)
 
     def _tree(self, tree_id: str, nodes: list[Node], where: str) -> Tree:
         if not nodes:

@@ -40,12 +40,11 @@ class Said(Record, frozen=True, kw_only=True):
 
 @dataclass
 class CheckWork:
-    """Checkers as work. `asked`: whether the first column is a question. It makes JSON: a `Said` for each row."""
+    """Checkers as work. It makes JSON: a `Said` for each row."""
 
     checkers: tuple[str, ...]
     settings: Settings
     reads: Sequence[str]
-    asked: bool
     kind: pa.DataType = field(default_factory=pa.string)
     _made: Any = field(default=None, repr=False)
 
@@ -53,7 +52,7 @@ class CheckWork:
         """What is said of each row."""
         if self._made is None:
             self._made = make(self.checkers, self.settings)
-        read = [_row(values, self.asked) for values in zip(*columns, strict=True)]
+        read = [_row(values) for values in zip(*columns, strict=True)]
         rows = [replace(row, id=str(place)) for place, row in enumerate(read) if isinstance(row, Row)]
         answers = {each.name: ask(each, rows) for each in self._made}
         said = [Said(unread="" if isinstance(row, Row) else row) for row in read]
@@ -67,10 +66,10 @@ class CheckWork:
         return pa.array([msgspec.json.encode(each).decode() for each in said], pa.string())
 
 
-def _row(values: Sequence[str | None], asked: bool) -> Row | str:
-    """The row of some columns' values; its nodes are the same wherever it is made."""
-    told = {"question": values[0], "answer": values[1]} if asked else {"text": values[0]}
-    return row_of(told, "row")
+def _row(values: Sequence[str | None]) -> Row | str:
+    """The row of a question and an answer, or of a text alone; its nodes are the same wherever it is made."""
+    names = ("question", "answer") if len(values) > 1 else ("text",)
+    return row_of(dict(zip(names, values, strict=True)), "row")
 
 
 class Table:
@@ -85,10 +84,7 @@ class Table:
         self._config = config
         said = "workers" in config.model_fields_set  # one process is what is said of an audit here
         self._frame = Frame(config.source, config.on, config.workers if said else None)
-        for name in self._kept:
-            if name not in self._frame.columns:
-                there = ", ".join(self._frame.columns[:12])
-                raise UsageError(f"columns: there is no column {name!r}; there are {there}")
+        self._frame.check(self._kept)
         self.notes: list[str] = []
         """What could not be read, once it was asked for."""
 
@@ -103,9 +99,9 @@ class Table:
         Raises:
             UsageError: it holds no row.
         """
-        columns, asked = self._config.columns, bool(self._config.columns.question)
+        columns = self._config.columns
         names = tuple(each.name for each in checkers if isinstance(each, RowChecker))
-        work = CheckWork(names, self._config.settings, columns.read, asked)
+        work = CheckWork(names, self._config.settings, columns.read)
         made = self._frame.make({FINDINGS: work} if names else {}, self._kept, self._config.limit)
         if not made.num_rows:
             raise UsageError(f"{self._config.source}: holds no row")
@@ -116,7 +112,7 @@ class Table:
                 name = str(told[columns.id or ROW])
                 if names:
                     _take(answers, msgspec.json.decode(told[FINDINGS], type=Said), name)
-                row = _row([told[each] for each in columns.read], asked)
+                row = _row([told[each] for each in columns.read])
                 if isinstance(row, str):
                     self.notes.append(f"row {name}: {row.removeprefix('row ')}")
                 else:

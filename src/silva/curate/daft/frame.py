@@ -52,6 +52,16 @@ class Frame:
         except (OSError, ValueError, RuntimeError) as fault:
             raise UsageError(f"{table}: it cannot be read as a Lance table ({str(fault).splitlines()[0]})") from fault
 
+    def check(self, named: Sequence[str]) -> None:
+        """See that it has these columns.
+
+        Raises:
+            UsageError: one is missing.
+        """
+        for name in named:
+            if name not in self.columns:
+                raise UsageError(f"columns: there is no column {name!r}; there are {', '.join(self.columns[:12])}")
+
     def make(self, works: Mapping[str, Work], keep: Sequence[str] = (), limit: int | None = None) -> pa.Table:
         """The columns that works make, besides some of the table's own, in the table's order.
 
@@ -59,9 +69,7 @@ class Frame:
             UsageError: a column is missing.
         """
         named = [*keep, *(name for work in works.values() for name in work.reads)]
-        for name in named:
-            if name not in self.columns:
-                raise UsageError(f"columns: there is no column {name!r}; there are {', '.join(self.columns[:12])}")
+        self.check(named)
         frame = self._frame.select(ROW, *dict.fromkeys(named))
         frame = frame if limit is None else frame.limit(limit)
         for name, work in works.items():

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from silva.curate.rows.shape import conversation
 from silva.errors import UsageError
 from silva.lake import Lake
 from silva.lake.where import parse
-from silva.tree import Node, Trajectory, Tree, TreeError
+from silva.tree import Node, Trajectory, TreeError
 from silva.tree.formats import FormatError, detect, find, salvage
 from silva.tree.formats import read as read_format
 from silva.tree.formats.bundle import Bundle, walk
@@ -116,15 +115,12 @@ def _named(lake: Lake, source: str, where: str | None) -> list[Trajectory]:
 
 
 def _walks(lake: Lake, trajectories: Sequence[Trajectory]) -> Iterator[Row | str]:
-    tree: Tree | None = None
-    walked = [each.tree_id for each in trajectories if each.leaf_id is not None]
-    trees = lake.trees(name for name, _ in groupby(walked))
+    trees = lake.trees(each.tree_id for each in trajectories if each.leaf_id is not None)
     for each in trajectories:
         if each.leaf_id is None:
             yield f"trajectory {each.id}: it broke before its first turn"
             continue
-        if tree is None or tree.id != each.tree_id:
-            tree = next(trees)
+        tree = next(trees)
         try:
             nodes = tuple(tree.walk(each.leaf_id))
         except TreeError as fault:

@@ -19,7 +19,7 @@ from silva.curate.turn import read_walk
 from silva.errors import UsageError
 from silva.lake import Lake
 from silva.redact import redact
-from silva.tree import Supervision, Trajectory, Tree, deciding, digest
+from silva.tree import Supervision, Trajectory, deciding, digest
 
 BY = "signals"
 """What stands before the reader's name in `Supervision.by`."""
@@ -53,11 +53,7 @@ def attempts_of(lake: Lake, runs: Sequence[str]) -> list[Attempt]:
                 said[each.node_id].append(each)
         for _, group in sorted(_by_version(mine).items(), key=lambda each: min(t.started for t in each[1])):
             ordered = sorted(group, key=lambda t: (t.task_id, t.tree_id, t.index, t.attempt, t.id))
-            trees = lake.trees(dict.fromkeys(each.tree_id for each in ordered))
-            tree: Tree | None = None
-            for each in ordered:
-                if tree is None or tree.id != each.tree_id:  # one for all attempts at the task
-                    tree = next(trees)
+            for each, tree in zip(ordered, lake.trees(each.tree_id for each in ordered), strict=True):
                 assert each.leaf_id is not None
                 nodes = tuple(tree.walk(each.leaf_id))
                 judged = deciding(word for node in nodes for word in said[node.id])
