@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from silva.models.local.adapter import Adapter
 
 CHUNK = 512
-"""Prompt tokens read at a time; between two chunks the others take a step."""
+"""Prompt tokens read between two steps of the others, of one request or of several."""
 
 
 class Job:
@@ -160,14 +160,17 @@ class Engine:
             job.moved()
 
     def _turn(self) -> None:
-        self._admit()
-        while self._reading is not None and self._reading.read == len(self._reading.prompt) - 1:
-            # Its last id alone is left, which the next step reads too: attempts at one prompt join at once.
-            self._running.append(self._reading)
-            self._reading = None
+        room = CHUNK
+        while room > 0:
             self._admit()
-        if self._reading is not None:
-            self._read(self._reading)
+            if self._reading is None:
+                break
+            if self._reading.read == len(self._reading.prompt) - 1:
+                # Its last id alone is left, which the next step reads too: attempts at one prompt join at once.
+                self._running.append(self._reading)
+                self._reading = None
+            else:
+                room -= self._read(self._reading, room)
         if self._running:
             self._step()
 
@@ -198,35 +201,32 @@ class Engine:
 
     def _reuse(self, job: Job, row: int) -> None:
         found = self._prefixes.find(job.prompt, job.owner)
-        beside = max(
-            (
-                (common(tuple(other.prompt), job.prompt), index)
-                for index, other in enumerate(self._running)
-                if other.owner == job.owner
-            ),
-            default=(0, 0),
-        )
-        if found is not None and found[1] >= beside[0]:
+        shared, beside = max(SHORTEST - 1, found[1] if found else 0), -1
+        for index, other in enumerate(self._running):
+            more = job.prompt[: shared + 1]
+            if other.owner == job.owner and shared + 1 < len(job.prompt) and other.prompt[: shared + 1] == more:
+                shared, beside = common(other.prompt, job.prompt), index
+        if beside >= 0:
+            self._cache.move(beside, row, shared)
+            job.cached = shared
+        elif found is not None:
             self._cache.put(row, *found)
             job.cached = found[1]
-        elif beside[0] >= SHORTEST:
-            self._cache.move(beside[1], row, beside[0])
-            job.cached = beside[0]
         job.read = job.cached
 
-    def _read(self, job: Job) -> None:
+    def _read(self, job: Job, most: int) -> int:
         if job.cancelled:
             self._reading = None
-            return
+            return 0
         row = len(self._running)  # a row that left meanwhile would have shifted this one: see _leave
-        chunk = job.prompt[job.read : job.read + CHUNK]
+        chunk = job.prompt[job.read : job.read + most]
         logits = self.network.prefill(self._cache, row, chunk, job.read, job.adapter)
         job.read += len(chunk)
-        if job.read < len(job.prompt):
-            return
-        self._reading = None
-        self._running.append(job)
-        self._choose(logits[None], [job])
+        if job.read == len(job.prompt):
+            self._reading = None
+            self._running.append(job)
+            self._choose(logits[None], [job])
+        return len(chunk)
 
     def _step(self) -> None:
         lengths = [len(job.prompt) + len(job.ids) - 1 for job in self._running]

@@ -58,7 +58,8 @@ class Flight:
         self.job = Job(prompt, most, choice, self._moved, version.adapter, ends)
 
     def _moved(self, job: Job) -> None:
-        if job.fault is None and job.finish != "stopped":
+        early = self._eager or bool(self.growing.stops)
+        if job.fault is None and job.finish != "stopped" and (early or job.finish):
             self.growing.grow(job)
         self.done = bool(job.finish)  # only now: the text is whole
         if self._eager or self.done:

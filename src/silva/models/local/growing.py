@@ -12,7 +12,7 @@ SETTLE = 32
 
 
 class Growing:
-    """The text of one reply.
+    """The text of one reply. What has no `stops` and is shown to nobody early may take in its ids all at once.
 
     Args:
         prompter: decodes.
@@ -25,7 +25,7 @@ class Growing:
         self, prompter: Prompter, stops: Sequence[str], marks: Sequence[str] = (), special: bool = False
     ) -> None:
         self._prompter = prompter
-        self._stops = tuple(stops)
+        self.stops = tuple(stops)
         self._marks = tuple(marks)
         self._special = special
         self._settled_text = ""
@@ -34,7 +34,7 @@ class Growing:
         self.stop: str | int | None = None
 
     def grow(self, job: Job) -> None:
-        """Take in the newest id; ends the job at a stop string. Called in the engine's thread.
+        """Take in what is new; ends the job at a stop string. Called in the engine's thread.
 
         The id that ended the job is not part of the text; `stop` becomes it where the request named it, or the string.
         """
@@ -47,7 +47,7 @@ class Growing:
         if len(ids) > SETTLE and not tail.endswith("�") and tail.endswith((" ", "\n")):
             # a byte-level tokenizer decodes piecewise wherever no character is cut
             self._settled_text, self._settled_ids = text, len(job.ids)
-        found = min(((place, stop) for stop in self._stops if (place := text.find(stop)) >= 0), default=None)
+        found = min(((place, stop) for stop in self.stops if (place := text.find(stop)) >= 0), default=None)
         if found is not None:
             text, self.stop = text[: found[0]], found[1]
             job.finish = "stop"
@@ -60,7 +60,7 @@ class Growing:
         starts = [place for mark in self._marks if (place := text.find(mark)) >= 0]
         if starts:
             return text[: min(starts)]
-        for mark in (*self._marks, *self._stops):
+        for mark in (*self._marks, *self.stops):
             for length in range(min(len(mark) - 1, len(text)), 0, -1):
                 if text.endswith(mark[:length]):
                     text = text[:-length]

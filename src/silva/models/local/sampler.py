@@ -41,9 +41,13 @@ def choose(logits: Tensor, choices: list[Choice]) -> tuple[list[int], list[float
     scale = torch.tensor([choice.temperature if choice.temperature > 0 else 1.0 for choice in choices])
     logprobs = torch.log_softmax(logits / scale[:, None], dim=-1)
     ids = logprobs.argmax(dim=-1)
-    for row, choice in enumerate(choices):
-        if choice.temperature > 0:
-            ids[row] = _drawn(logprobs[row], choice)
+    # One number per token keeps a row's stream free of its cut-offs.
+    points = {row: choice.random.random() for row, choice in enumerate(choices) if choice.temperature > 0}
+    whole = [row for row in points if choices[row].top_p >= 1 and not choices[row].top_k]
+    if whole:
+        ids[whole] = _placed(logprobs[whole].exp().double(), [points[row] for row in whole])
+    for row in points.keys() - set(whole):
+        ids[row] = _cut(logprobs[row], choices[row], points[row])
     picked = logprobs.gather(1, ids[:, None])[:, 0]
     return ids.tolist(), picked.tolist()
 
@@ -56,15 +60,19 @@ def ranked(logits: Tensor, choice: Choice) -> list[tuple[int, float]]:
     return list(zip(ids.tolist(), values.tolist(), strict=True))
 
 
-def _drawn(logprobs: Tensor, choice: Choice) -> int:
-    point = choice.random.random()  # one number per token keeps a row's stream free of its cut-offs
-    if choice.top_p >= 1 and not choice.top_k:
-        heap = logprobs.exp().double().cumsum(0)
-        return min(int(torch.searchsorted(heap, point * heap[-1])), len(heap) - 1)
+def _cut(logprobs: Tensor, choice: Choice, point: float) -> int:
     values, order = logprobs.sort(descending=True)
     if choice.top_k:
         values, order = values[: choice.top_k], order[: choice.top_k]
     chances = values.exp().double()
-    heap = (chances / chances.sum()).cumsum(0)
-    kept = min(int(torch.searchsorted(heap, choice.top_p)) + 1, len(heap)) if choice.top_p < 1 else len(heap)
-    return int(order[min(int(torch.searchsorted(heap[:kept], point * heap[kept - 1])), kept - 1)])
+    if choice.top_p < 1:
+        heap = (chances / chances.sum()).cumsum(0)
+        chances = chances[: int(torch.searchsorted(heap, choice.top_p)) + 1]
+    return int(order[int(_placed(chances[None], [point]))])
+
+
+def _placed(chances: Tensor, points: list[float]) -> Tensor:
+    """Where a number from 0 to 1 falls on each row's chances laid end to end, [rows, n] to [rows]."""
+    heap = chances.cumsum(1)
+    at = torch.tensor(points, dtype=heap.dtype)[:, None] * heap[:, -1:]
+    return torch.searchsorted(heap, at)[:, 0].clamp(max=heap.shape[1] - 1)
