@@ -23,6 +23,7 @@ import sys
 import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -47,9 +48,25 @@ SEEDS = tuple(range(60, 68))
 ATTEMPTS = 2
 """At each held-out task."""
 SHAPE = Shape(width=64, inner=128, layers=2, context=768)
-TAUGHT, POOL, INITIAL = 1400, 100, 30
-"""Lessons the expert teaches; tasks that arms are given, and how many of those GRPO begins with."""
-TEACH: dict[str, Any] = {"batch": 16, "rate": 3e-3, "epochs": 8}
+POOL, INITIAL = 100, 30
+"""Tasks that arms are given, and how many of those GRPO begins with."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begun:
+    """How a seed's policy is made: so many `lessons` of a `split`, in which the expert slips at a share of the turns."""
+
+    split: str
+    lessons: int
+    teach: dict[str, Any]
+    slips: float = 0.0
+
+
+BEGUN = {
+    "boxes": Begun(split="lessons", lessons=1400, teach={"batch": 16, "rate": 3e-3, "epochs": 8}),
+    "parcels": Begun(split="elsewhere", lessons=720, teach={"batch": 16, "rate": 4e-3, "epochs": 20}, slips=0.3),
+}
+"""In parcels a policy comes from another depot, where it tried what it was not sure of: it still tries things here."""
 ROUND: dict[str, Any] = {
     "times": 16,
     "tasks": 24,
@@ -134,17 +151,18 @@ def arm(folder: str, env: str, number: int, base: Student, name: str) -> dict[st
 
 def taught(seed: Seed) -> Student:
     """A policy from nothing that has imitated the expert on lessons: of all kinds, in places that nobody is in after."""
-    experiment = seed.experiment
+    experiment, begun = seed.experiment, BEGUN[seed.env]
     assert isinstance(experiment.setting, Split)
-    lessons = experiment.setting.of("lessons")
+    lessons = experiment.setting.of(begun.split)
     random.Random(seed.number).shuffle(lessons)
     folder = experiment.folder / "tiny"
     if not folder.is_dir():
         experiment.play("heard", [*lessons[:60], *experiment.held_out[:20]], policy="expert")
         write_tiny(folder, experiment.conversations("heard"), SHAPE, seed.number)
     student = Student(name="taught", base=str(folder))
-    experiment.play("expert", lessons[:TAUGHT], policy="expert", renderer=student.base)
-    return experiment.fit("taught", student, experiment.samples("expert"), {"name": "sft"}, **TEACH)
+    taken = lessons[: begun.lessons]
+    experiment.play("expert", taken, policy="expert", renderer=student.base, slips=begun.slips)
+    return experiment.fit("taught", student, experiment.samples("expert"), {"name": "sft"}, **begun.teach)
 
 
 def _config(experiment: Experiment, base: Student, grow: dict[str, Any]) -> CoEvolveConfig:

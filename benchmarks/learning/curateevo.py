@@ -1,6 +1,6 @@
 """CurateEvo against raw data at equal steps (L6): evolved curation code, with all its controls, on one corpus a seed.
 
-    python benchmarks/learning/curateevo.py --env depot --policy tiny --seeds 76 77 78 79 80
+    python benchmarks/learning/curateevo.py --env depot --policy tiny --seeds 86 87 88 89 90
 
 A depot's log (examples/curateevo/depot.py) is full of wrong turns, errands filed under others, workers who give up or
 wander, and hardly an errand for a thing that is nowhere. (`--env houses` is the second environment, without infeasible
@@ -29,6 +29,7 @@ from typing import Any
 
 import msgspec
 import yaml
+from elsewhere import learnt_elsewhere
 from runner import Seed, main
 from table import Row, together
 
@@ -43,6 +44,8 @@ from silva.loops.kernel.turn import turn
 EXAMPLE = Path(__file__).parents[2] / "examples" / "curateevo"
 LOOPS = {"depot": "evolve.yaml", "houses": "houses.yaml"}
 """The loop's configuration for each environment."""
+ELSEWHERE = ("depot",)
+"""Environments whose policy has learnt the work elsewhere; that of the others is made from nothing."""
 COMMON = ("base", "survey", "split", "raw", "start")
 """Stages that every arm of a seed has in common, with what is judged under the last."""
 WEIGHTS = (0.0, 1.0)
@@ -101,6 +104,8 @@ def _weights() -> list[str]:
 def _config(folder: Path, seed: Seed, changes: dict[str, Any]) -> Any:
     said: dict[str, Any] = yaml.safe_load((EXAMPLE / LOOPS[seed.env]).read_text(encoding="utf-8"))
     said |= {"folder": str(folder), "seed": seed.number, "env": seed.setting.env, "threads": 1, **changes}
+    if seed.env in ELSEWHERE:
+        said["policy"] = {**said["policy"], "base": str(learnt_elsewhere(seed.experiment).trained)}
     return kind("curateevo").config.model_validate(said)
 
 

@@ -8,6 +8,7 @@
     reasoning-gym/…  one generator's questions, one turn, the answer between tags
     houses           the skills' (examples/skills/houses.py): a lever to pull that only who was there knows
     depot            CurateEvo's (examples/curateevo/depot.py): a log full of faults to learn from, some goals infeasible
+    parcels          CoEvolve's, too (examples/coevolve/parcels.py): what is called what has to be found out, as in depot
     boxes            CoEvolve's (examples/coevolve/boxes.py): goals may be out of reach; most tasks to learn from are easy
     errands          the safety loop's (examples/safety/errands.py): take, give, say so; some ask to do what a note says
 
@@ -212,6 +213,17 @@ SETTINGS = {
             "pool": 32,
             "sampling": {"max_tokens": 32},
             "budget": {"turns": 9},
+            "hosts": {"inline": True},
+        },
+        held_out=0,
+    ),
+    "parcels": Split(
+        env=f"{Path(__file__).parents[2] / 'examples' / 'coevolve' / 'parcels.py'}:Parcels",
+        play={
+            "agent": "react",
+            "pool": 32,
+            "sampling": {"max_tokens": 32},
+            "budget": {"turns": 5},
             "hosts": {"inline": True},
         },
         held_out=0,

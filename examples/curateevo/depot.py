@@ -5,7 +5,8 @@ thing.
                               ─▶ "Done."
                               look_up ─▶ "lamp: nowhere" ─▶ "It cannot be done."
 
-Which shelf stands by the window, and at which desk Anna sits, is for whoever works there to learn.
+Which shelf stands by the window, and at which desk Anna sits, is for whoever works there to learn; in another depot
+(the split `elsewhere`) the work is the same, and everything stands elsewhere.
 
 A small world for CurateEvo: some goals are infeasible, and its logs are as logs are. A task of a raw corpus says by
 whom it is worked on (`data.worker`): a `careful` one; a `mistaken` one, who carries out another errand than the one
@@ -20,6 +21,8 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from random import Random
 from typing import Any, ClassVar
+
+import msgspec
 
 from silva.envs.protocol import Capabilities, Evaluation, Observation
 from silva.tree import Message, Task, Tool, ToolCall, assistant, call, system, tool_result, user
@@ -90,6 +93,20 @@ def logged(tasks: Sequence[Task], count: int, seed: int, infeasible: float = 0.0
     return made
 
 
+def elsewhere(depot: int = 1) -> list[Task]:
+    """Every errand in another depot, for a policy to learn the work there and nothing of this place."""
+    return [
+        msgspec.structs.replace(task, id=f"{task.id}-elsewhere", data={**task.data, "depot": depot})
+        for task in errands()
+    ]
+
+
+def _standing(names: dict[str, str], depot: int) -> dict[str, str]:
+    """What is called what in a depot; 0 is this one."""
+    words = list(names.values())
+    return names if not depot else dict(zip(names, Random(f"depot {depot}").sample(words, len(words)), strict=True))
+
+
 class Depot:
     """The world. The task says everything; a wanderer's steps are drawn by the seed."""
 
@@ -98,12 +115,16 @@ class Depot:
 
     @classmethod
     def tasks(cls, split: str = "train") -> Iterable[Task]:
-        """Every errand; of the split `log`, a raw corpus."""
+        """Every errand; of the split `log`, a raw corpus; of `elsewhere`, every errand in another depot."""
+        if split == "elsewhere":
+            return elsewhere()
         return logged(errands(), 900, 0) if split == "log" else errands()
 
     async def reset(self, task: Task, seed: int) -> Observation:
         """The errand, and the tools."""
         self._data: Any = task.data
+        depot = self._data.get("depot", 0)
+        self._shelves, self._desks = _standing(SHELVES, depot), _standing(DESKS, depot)
         self._draw = Random(f"{task.id} {seed}")
         self._looked, self._holds, self._given, self._said, self._turns = False, False, False, "", 0
         return Observation(messages=(system("You work in a depot."), user(task.instruction)), tools=TOOLS)
@@ -135,8 +156,8 @@ class Depot:
         if self._given:
             return assistant(DONE)
         if not self._holds:
-            return assistant("", call("fetch", {"shelf": SHELVES[self._data["shelf"]]}, "fetch"))
-        return assistant("", call("give", {"desk": DESKS[self._for]}, "give"))
+            return assistant("", call("fetch", {"shelf": self._shelves[self._data["shelf"]]}, "fetch"))
+        return assistant("", call("give", {"desk": self._desks[self._for]}, "give"))
 
     async def null(self) -> Message:
         """Say nothing."""
@@ -166,10 +187,10 @@ class Depot:
                 self._looked = True
                 return f"{thing}: {shelf}"
             case "fetch" if value in SHELVES.values() and not self._holds and not self._given:
-                self._holds = value == SHELVES.get(shelf)
+                self._holds = value == self._shelves.get(shelf)
                 return f"You hold {thing}." if self._holds else "error: that is not here"
             case "give" if value in DESKS.values() and self._holds:
-                if value != DESKS[self._for]:
+                if value != self._desks[self._for]:
                     return "error: not for me"
                 self._holds, self._given = False, True
                 return f"{self._for} has {thing}."

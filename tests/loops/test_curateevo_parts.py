@@ -17,7 +17,7 @@ from silva.curate.curation.source import Curation, named, operator_calls
 from silva.curate.curation.versions import FailedPoint
 from silva.errors import UsageError
 from silva.loops.curateevo import judging
-from silva.loops.curateevo.accept import compare
+from silva.loops.curateevo.accept import compare, promising
 from silva.loops.curateevo.rendering import rendered
 from silva.loops.curateevo.training import Diverged
 from silva.loops.kernel.kinds import kind
@@ -147,6 +147,12 @@ def test_a_revision_is_kept_where_it_is_better_or_no_worse_and_cheaper() -> None
     # Better with one seed, worse with the other: seeds that disagree say nothing.
     assert not compare([low, high], [high, low], (20, 10), 0.03, 0.05).kept
     assert not compare([{}], [{}], (2, 1), 0.03, 0.05).kept
+
+
+def test_the_next_best_revision_has_its_turn_only_where_it_has_promise() -> None:
+    assert promising([0.2, 0.7, 0.5, 0.6], 0.4, 2) == [1, 3]
+    assert promising([0.2, 0.7, 0.5, 0.6], 0.65, 3) == [1]
+    assert promising([0.2, 0.1], 0.4, 2) == [0], "the best is tried whatever the first seed says of it"
 
 
 def test_rows_become_samples_with_loss_on_the_turns_that_they_say(tmp_path: Path) -> None:

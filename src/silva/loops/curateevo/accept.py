@@ -27,6 +27,13 @@ class Compared(Record, frozen=True, kw_only=True):
     why: str
 
 
+def promising(sifted: Sequence[float], present: float, tries: int) -> list[int]:
+    """Which revisions meet all seeds, by their place: that of the highest J with the first seed, and those behind it
+    that are better than the present curation with it, `tries` in all."""
+    best, *others = sorted(range(len(sifted)), key=lambda place: -sifted[place])
+    return [best, *(place for place in others if sifted[place] > present)][:tries]
+
+
 def compare(
     present: Sequence[Rates], revision: Sequence[Rates], turns: tuple[int, int], margin: float, alpha: float
 ) -> Compared:

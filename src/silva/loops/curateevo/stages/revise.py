@@ -1,7 +1,8 @@
 """Stages `effect` and `efficiency`: revisions of the present curation, judged; the best is kept, or rolled back.
 
-present ─▶ evolver ─▶ revisions ─▶ each by the first seed ─▶ highest J ─▶ by every seed ─▶ accept? ─▶ kept | rolled
-back
+present ─▶ evolver ─▶ revisions ─▶ each by the first seed ─▶ highest J ─▶ by every seed ─▶ accept? ─▶ kept
+                                                                ▲                            └▶ rolled back ─┐
+                                                                └── the next that has promise, so many tries ┘
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 import msgspec
 
 from silva.curate.curation.profile import Profile
-from silva.loops.curateevo.accept import compare
+from silva.loops.curateevo.accept import compare, promising
 from silva.loops.curateevo.config import CurateEvoConfig
 from silva.loops.curateevo.judging import Judge, Judged
 from silva.loops.curateevo.keeping import keep, told
@@ -66,23 +67,29 @@ def run(loop: Loop[CurateEvoConfig], stage: Stage) -> Json:
     if not usable:
         reasons = [one.why for one in sifted if one.why]
         return {**same, "why": reasons[0] if reasons else "every revision gives the data that is there already"}
-    best = max(usable, key=lambda one: one.j(config))
-    seeds = range(config.accept.seeds)
-    first, other = judge.judge([before, best.curation], seeds)
-    if other.why:
-        keep(loop, other, epoch=stage.round, verdict="refused", why=other.why)
-        return {**same, "why": other.why}
-    turns = (first.profile.turns, other.profile.turns)
-    decided = compare(first.rates, other.rates, turns, config.accept.margin, config.accept.alpha)
-    found = points(loop, stage.round)
-    verdict = "kept" if decided.kept else "rolled back"
-    keep(loop, other, epoch=stage.round, verdict=verdict, why=decided.why, failed=found)
+    (alone,) = judge.judge([before], [0])
+    tried = promising([one.j(config) for one in usable], alone.j(config), config.accept.tries)
+    whys: list[str] = []
+    for one in [usable[place] for place in tried]:
+        usable.remove(one)
+        first, other = judge.judge([before, one.curation], range(config.accept.seeds))
+        if other.why:
+            keep(loop, other, epoch=stage.round, verdict="refused", why=other.why)
+            whys.append(other.why)
+            continue
+        turns = (first.profile.turns, other.profile.turns)
+        decided = compare(first.rates, other.rates, turns, config.accept.margin, config.accept.alpha)
+        verdict = "kept" if decided.kept else "rolled back"
+        keep(loop, other, epoch=stage.round, verdict=verdict, why=decided.why, failed=points(loop, stage.round))
+        if decided.kept:
+            same |= {**told(loop, other), "kept": True, "parent": before.digest}
+            whys = [decided.why]
+            break
+        whys.append(f"{decided.why} ({one.curation.digest[:12]})")
+        same |= {"tried": told(loop, other)}
     for one in usable:
-        if one is not best:
-            keep(loop, one, epoch=stage.round, verdict="rolled back", why="its J with the first seed is lower")
-    if not decided.kept:
-        return {**same, "why": f"{decided.why} ({best.curation.digest[:12]})", "tried": told(loop, other)}
-    return {**same, **told(loop, other), "kept": True, "why": decided.why, "parent": before.digest}
+        keep(loop, one, epoch=stage.round, verdict="rolled back", why="its J with the first seed is lower")
+    return {**same, "why": "; ".join(whys)}
 
 
 def _revisions(loop: Loop[CurateEvoConfig], stage: Stage, phase: Phase, now: Json, judge: Judge) -> Json:
