@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
@@ -29,7 +28,6 @@ from silva.loops.curateevo.memories import Memories
 from silva.loops.curateevo.state import present, source
 from silva.loops.curateevo.training import Training
 from silva.loops.kernel.kinds import kind
-from silva.loops.kernel.ledger import Entry
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.turn import turn
 from silva.loops.line.play import learnt, tasks_named
@@ -232,17 +230,7 @@ class Arms:
 
     def _begun(self, name: str, raw: dict[str, Any]) -> Loop[Any]:
         """A CurateEvo loop up to where curations are judged: its corpus and its recipe, and no evolution."""
-        loop = kind("curateevo").open(self._config("curateevo", name, **EVOLVE, **self._recipe(), raw=raw))
-        loop.keep_config()
-        for stage in loop.plan:
-            if stage.kind == "first":
-                break
-            if stage.name not in loop.ledger.over():
-                at = time.time()
-                made = kind("curateevo").run(loop, stage)
-                ended: Any = {"stage": stage.name, "event": "ended", "inputs": stage.inputs, "at": at}
-                loop.ledger.append(Entry(**ended, seconds=time.time() - at, outputs=made))
-        return loop
+        return turn(self._config("curateevo", name, **EVOLVE, **self._recipe(), raw=raw), here=True, until="first")
 
     def _given(self, loop: Loop[Any], text: str) -> Curated:
         data, why = Judge(loop, loop.plan[-1]).data([curation(text)])[0]

@@ -71,6 +71,24 @@ def test_a_registered_kind_is_a_command_that_goes_on_after_a_kill_and_makes_no_p
     assert "ended" in shown.stdout and "tallying" in shown.stdout
 
 
+UNTIL = """
+import sys
+from pathlib import Path
+from silva.loops.kernel.turn import turn
+from tally import TallyConfig
+config = TallyConfig(folder=Path(sys.argv[1]), rounds=(("one", "three"),))
+print(*turn(config, here=True, until="sum").ledger.over())
+print(*turn(config, here=True).ledger.over())
+"""
+
+
+def test_a_loop_stops_before_a_kind_of_stage_and_goes_on_from_there(tmp_path: Path, installed: dict[str, str]) -> None:
+    command = [sys.executable, "-c", UNTIL, str(tmp_path / "loop")]
+    said = subprocess.run(command, env=installed, capture_output=True, text=True, timeout=120, check=True).stdout
+    first, then = [line.split() for line in said.splitlines()]
+    assert first == ["round-1.count"] and then[:2] == ["round-1.count", "round-1.sum"]
+
+
 def test_kinds_that_cannot_be_had_are_told_in_a_line(tmp_path: Path, installed: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="no kind of loop 'flywhel': did you mean flywheel"):
         kind("flywhel")

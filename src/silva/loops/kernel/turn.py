@@ -39,7 +39,9 @@ class StageError(SilvaError):
 Watch = Callable[[Stage, Entry], None]
 
 
-def turn(config: LoopConfig, watch: Watch = lambda stage, entry: None, here: bool = False) -> Loop[Any]:
+def turn(
+    config: LoopConfig, watch: Watch = lambda stage, entry: None, here: bool = False, until: str = ""
+) -> Loop[Any]:
     """Begin a loop of whichever kind, or go on with the one in the configuration's folder, to its end, or to a stage
     that waits for people (`silva.loops.kernel.seen.waits`).
 
@@ -48,6 +50,7 @@ def turn(config: LoopConfig, watch: Watch = lambda stage, entry: None, here: boo
         watch: told each entry of the ledger as it is made.
         here: run the stages in this process, one after the other: for experiments with many small loops, where starting
             processes is most of the time. A stage that dies takes this process with it; begun again, the loop goes on.
+        until: stop before the first stage of this kind; turned again without it, the loop goes on from there.
 
     Raises:
         UsageError: the folder holds a loop of another configuration, or is in use.
@@ -63,7 +66,7 @@ def turn(config: LoopConfig, watch: Watch = lambda stage, entry: None, here: boo
             check(loop)
             loop.keep_config()
             for stage in loop.plan:
-                if not _one(loop, stage, watch, _here if here else _work):
+                if stage.kind == until or not _one(loop, stage, watch, _here if here else _work):
                     break
             return loop
     except Timeout as error:
