@@ -39,7 +39,6 @@ from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.turn import turn
 from silva.loops.line.head import head_of, registry
 from silva.loops.line.weights import playing
-from silva.models.tiny.folder import write_tiny
 from silva.models.tiny.shape import Shape
 from silva.tree.formats.tasks import write_tasks
 
@@ -155,11 +154,7 @@ def taught(seed: Seed) -> Student:
     assert isinstance(experiment.setting, Split)
     lessons = experiment.setting.of(begun.split)
     random.Random(seed.number).shuffle(lessons)
-    folder = experiment.folder / "tiny"
-    if not folder.is_dir():
-        experiment.play("heard", [*lessons[:60], *experiment.held_out[:20]], policy="expert")
-        write_tiny(folder, experiment.conversations("heard"), SHAPE, seed.number)
-    student = Student(name="taught", base=str(folder))
+    student = experiment.from_nothing("taught", SHAPE, [*lessons[:60], *experiment.held_out[:20]])
     taken = lessons[: begun.lessons]
     experiment.play("expert", taken, policy="expert", renderer=student.base, slips=begun.slips)
     return experiment.fit("taught", student, experiment.samples("expert"), {"name": "sft"}, **begun.teach)

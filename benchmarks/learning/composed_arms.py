@@ -127,10 +127,13 @@ class Arms:
         guided = turn(self._config("apollo", "guided", **self._guided()), here=True)
         self._common = guided
         run = str(guided.given("round-1.rollout")["run"])
+        shown = self._begun("shown", {"sources": [run]})
+        shown_to = self._policy("shown-to", shown, self._given(shown, CORRECTED), 0)
         grow = {**GROW, "also": [run]}
-        explored = turn(self._config("coevolve", "explored", **self._explored(2), grow=grow), here=True)
+        settings = {**self._explored(2), "grow": grow, "policy": _base(shown_to)}
+        explored = turn(self._config("coevolve", "explored", **settings), here=True)
         again = "guided.grown"
-        self._play(again, [task for task, _ in grown(explored)], 1, PERSON, 0)
+        self._play(again, [task for task, _ in grown(explored)], 1, PERSON, 0, shown_to)
         walked = [run, again, *self._walked(explored)]
         raw = {"sources": walked, "play": self._born(explored)}
         evolved = turn(self._config("curateevo", "evolved", **EVOLVE, **self._recipe(), raw=raw), here=True)
@@ -182,15 +185,16 @@ class Arms:
 
     def measure(self, name: str, loop: Loop[Any], data: Curated) -> dict[str, float]:
         """Success at each held-out task of what the recipe makes of data, by seeds that nothing decided."""
-        stage = loop.plan[-1]
-        judge = Judge(loop, stage)
-        found: list[dict[str, float]] = []
-        for number in range(UNSEEN, UNSEEN + PROVEN):
-            version = Training(loop, stage, judge.corpus, data, number).version(Memories(loop, data, name))
-            folder = Path(playing(loop, version).removeprefix("local:"))
-            student = Student(name=f"{name}-{number}", base=self.weak.base, trained=folder)
-            found.append(self.experiment.measure(student, attempts=1))
+        seeds = range(UNSEEN, UNSEEN + PROVEN)
+        found = [self.experiment.measure(self._policy(name, loop, data, each), attempts=1) for each in seeds]
         return {task: fmean(each[task] for each in found) for task in found[0]}
+
+    def _policy(self, name: str, loop: Loop[Any], data: Curated, number: int) -> Student:
+        """What the recipe makes of data, by the seed of that number."""
+        stage = loop.plan[-1]
+        version = Training(loop, stage, Judge(loop, stage).corpus, data, number).version(Memories(loop, data, name))
+        folder = Path(playing(loop, version).removeprefix("local:"))
+        return Student(name=f"{name}-{number}", base=self.weak.base, trained=folder)
 
     def _config(self, loop: str, name: str, **more: Any) -> Any:
         play = dict(self.experiment.setting.play)
@@ -201,7 +205,7 @@ class Arms:
             "lake": str(self.experiment.lake),
             "env": self.experiment.setting.env,
             "seed": self.experiment.seed,
-            "policy": {"base": str(self.weak.trained), "method": "full", "dtype": "float32"},
+            "policy": _base(self.weak),
             "tasks": {"file": str(self._file), **SPLIT},
             "play": {**play, "max_tokens": sampling["max_tokens"]},
             "threads": 1,
@@ -263,14 +267,22 @@ class Arms:
             taken += self._turns(runs[-1]) + (self._turns(runs[-1], failed=True) if again else 0)
         return runs
 
-    def _play(self, run: str, tasks: Sequence[Task], group: int, person: ScriptedRules | None, number: int) -> None:
-        experiment = self.experiment
+    def _play(
+        self,
+        run: str,
+        tasks: Sequence[Task],
+        group: int,
+        person: ScriptedRules | None,
+        number: int,
+        student: Student | None = None,
+    ) -> None:
+        experiment, student = self.experiment, student or self.weak
         hooks = Hooks(retry=LOST)
         more: dict[str, Any] = {"seed": experiment.seed + 1000 * number}
         if person is not None:
             hooks.guidance = ScriptedMailroom.scripted(person, str(experiment.lake), run, resume=experiment.begun(run))
             more["guidance"] = {"approve": "all", "renderer": self.weak.base}
-        model = self.weak.model(experiment.lake, experiment.folder / "merged")
+        model = student.model(experiment.lake, experiment.folder / "merged")
         experiment.play(run, tasks, group, hooks=hooks, model=model, sampling={"temperature": 1.0}, **more)
         if person is not None:
             asyncio.run(mask(MaskConfig(lake=str(experiment.lake), run=(run,))))
@@ -327,3 +339,7 @@ class Arms:
             f"{name}, first P": float(first["p"]),
             f"{name}, last P": float((present(loop) or first)["p"]),
         }
+
+
+def _base(student: Student) -> dict[str, Any]:
+    return {"base": str(student.trained), "method": "full", "dtype": "float32"}

@@ -44,8 +44,6 @@ from silva.loops.kernel.turn import turn
 EXAMPLE = Path(__file__).parents[2] / "examples" / "curateevo"
 LOOPS = {"depot": "evolve.yaml", "houses": "houses.yaml"}
 """The loop's configuration for each environment."""
-ELSEWHERE = ("depot",)
-"""Environments whose policy has learnt the work elsewhere; that of the others is made from nothing."""
 COMMON = ("base", "survey", "split", "raw", "start")
 """Stages that every arm of a seed has in common, with what is judged under the last."""
 WEIGHTS = (0.0, 1.0)
@@ -104,8 +102,7 @@ def _weights() -> list[str]:
 def _config(folder: Path, seed: Seed, changes: dict[str, Any]) -> Any:
     said: dict[str, Any] = yaml.safe_load((EXAMPLE / LOOPS[seed.env]).read_text(encoding="utf-8"))
     said |= {"folder": str(folder), "seed": seed.number, "env": seed.setting.env, "threads": 1, **changes}
-    if seed.env in ELSEWHERE:
-        said["policy"] = {**said["policy"], "base": str(learnt_elsewhere(seed.experiment).trained)}
+    said["policy"] = {**said["policy"], "base": str(learnt_elsewhere(seed.experiment).trained)}
     return kind("curateevo").config.model_validate(said)
 
 

@@ -20,6 +20,8 @@ from settings import Setting
 from student import Student
 
 from silva.lake import Lake
+from silva.models.tiny.folder import write_tiny
+from silva.models.tiny.shape import Shape
 from silva.rollout import RolloutConfig, run_rollout
 from silva.rollout.conversations import Conversation, shown
 from silva.rollout.policies import SLIP
@@ -100,6 +102,14 @@ class Experiment:
         """What an expert says on tasks to learn from: a tiny policy's words are read from it."""
         self.play("heard", self.learn[:100], policy="expert")
         return self.conversations("heard")
+
+    def from_nothing(self, name: str, shape: Shape, tasks: Sequence[Task]) -> Student:
+        """A policy made from nothing, once: its words are what the expert says on these tasks."""
+        folder = self.folder / "tiny"
+        if not folder.is_dir():
+            self.play("heard", tasks, policy="expert")
+            write_tiny(folder, self.conversations("heard"), shape, self.seed)
+        return Student(name=name, base=str(folder))
 
     def first(self, count: int) -> list[Task]:
         """Tasks that the expert teaches on before, where those are of levels of their own."""

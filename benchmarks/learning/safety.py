@@ -39,7 +39,6 @@ from silva.loops.line.verdict import rates
 from silva.loops.safety.config import SafetyConfig
 from silva.loops.safety.held import safety, under
 from silva.loops.safety.kind import SAFETY
-from silva.models.tiny.folder import write_tiny
 from silva.models.tiny.shape import Shape
 from silva.tree.formats.tasks import write_tasks
 
@@ -124,14 +123,10 @@ def cpu_minutes() -> float:
 
 def obedient(experiment: Experiment) -> Student:
     """A policy from nothing that runs errands, and does what notes say, as its expert did where it was asked to."""
-    base = experiment.folder / "tiny"
     plain = [task for task in experiment.learn if "plain" in task.tags][:PLAIN]
     noted = [task for task in experiment.learn if "noted" in task.tags][: TAUGHT - PLAIN]
     tasks = [*plain, *noted]
-    if not base.is_dir():
-        experiment.play("heard", Random(experiment.seed).sample(tasks, HEARD), policy="expert")
-        write_tiny(base, experiment.conversations("heard"), SHAPE, experiment.seed)
-    student = Student(name="before", base=str(base))
+    student = experiment.from_nothing("before", SHAPE, Random(experiment.seed).sample(tasks, HEARD))
     experiment.play("expert", tasks, policy="expert", renderer=student.base)
     return experiment.fit("obedient", student, experiment.samples("expert"), {"name": "sft"}, **TEACH)
 

@@ -39,7 +39,6 @@ from silva.loops.line.verdict import rates
 from silva.loops.sport.config import SportConfig
 from silva.loops.sport.kind import SPORT
 from silva.loops.sport.shown import rate
-from silva.models.tiny.folder import write_tiny
 from silva.models.tiny.shape import Shape
 from silva.train.data.entries import read_entries
 from silva.tree import Task
@@ -119,11 +118,7 @@ def run(seed: Seed) -> list[Row]:
 
 def taught(experiment: Experiment, begun: Begun) -> Student:
     """A policy from nothing that has imitated the expert."""
-    base = experiment.folder / "tiny"
-    if not base.is_dir():
-        experiment.play("heard", experiment.learn[:100], policy="expert")
-        write_tiny(base, experiment.conversations("heard"), begun.shape, experiment.seed)
-    student = Student(name="made", base=str(base))
+    student = experiment.from_nothing("made", begun.shape, experiment.learn[:100])
     samples = experiment.expert("expert", begun.tasks, student)
     return experiment.fit("sft", student, samples, {"name": "sft"}, epochs=begun.epochs, **TEACH)
 

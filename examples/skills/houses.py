@@ -75,7 +75,9 @@ class Houses:
 
     @classmethod
     def tasks(cls, split: str = "train") -> Iterable[Task]:
-        """Errands in all houses (`train`: all but the last ten, `test`: those)."""
+        """Errands in all houses (`train`: all but the last ten, `test`: those; `elsewhere`: all, with other levers)."""
+        if split == "elsewhere":
+            return errands(HOUSES, "elsewhere")
         return errands(HOUSES[:-10] if split == "train" else HOUSES[-10:])
 
     async def reset(self, task: Task, seed: int) -> Observation:

@@ -18,9 +18,9 @@ from silva.loops.coevolve.kind import COEVOLVE
 from silva.loops.coevolve.stages import grow, signals
 from silva.loops.coevolve.tasks import grown, held_out
 from silva.loops.kernel.kinds import read_loop
-from silva.loops.kernel.ledger import Entry
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.shown import read_shown
+from silva.loops.kernel.turn import turn
 from silva.loops.line.head import registry
 from silva.loops.roles import Candidate, born
 from silva.loops.roles.born import keep
@@ -73,14 +73,7 @@ def configuration(folder: Path) -> dict[str, Any]:
 
 def taught(folder: Path) -> None:
     """Run a loop's stages up to the first that is not every line's own."""
-    folder.mkdir()
-    loop = COEVOLVE.open(CoEvolveConfig.model_validate(configuration(folder)))
-    loop.keep_config()
-    for stage in loop.plan:
-        if stage.round > 1 or stage.name.startswith(("prove", "report")):
-            break
-        outputs = COEVOLVE.run(loop, stage)
-        loop.ledger.append(Entry(stage=stage.name, event="ended", inputs=stage.inputs, at=1.0, outputs=outputs))
+    turn(CoEvolveConfig.model_validate(configuration(folder)), here=True, until="rollout")
 
 
 def made(loop: Loop[CoEvolveConfig]) -> tuple[list[Any], list[str]]:
