@@ -10,7 +10,8 @@ task (port `Synthesis`), and lists the valid actions (`ListsActions`).
 
 Tasks of `train` are as those of somebody with few customers: most are to fetch things, and nearly all that is brought
 goes to two people, in one seal. Those of `test` are of all kinds, people and seals in equal numbers, in places of their
-own, and can be done. `elsewhere` is the same in another depot, in which about half of everything has another name.
+own, and can be done. `elsewhere` is the same in three other depots: each name stands in one of them for what it stands
+for here, and in the others for something else, so that who comes from there has seen what is right, and more that is not.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ THINGS = ("lamp", "rope", "cup", "book", "coat", "drum", "bell", "clock")
 SHELVES = {"window": "red", "door": "green", "stairs": "blue", "wall": "white"}
 STAMPS = {"wax": "north", "lead": "south", "ink": "east", "gold": "west"}
 DESKS = {"Anna": "one", "Ben": "two", "Carla": "three", "David": "four", "Emma": "five", "Felix": "six"}
-ELSEWHERE: tuple[tuple[str, ...], ...] = (("door", "stairs"), ("wax", "gold"), ("Ben", "Carla", "Emma"))
-"""Names that stand for one another's places in the other depot."""
+DEPOTS = 3
+"""Other depots."""
 VERBS = ("fetch", "seal", "give")
 KINDS = ("hold", "bring", "sealed")
 TAIL = {"hold": 6, "bring": 3, "sealed": 1}
 """How often each kind is among the tasks of `train`, and below, how often each person and seal is."""
 CUSTOMERS = {"Anna": 10, "Ben": 8, "Carla": 1, "David": 1, "Emma": 1, "Felix": 1}
 SEALS = {"wax": 10, "lead": 1, "ink": 1, "gold": 1}
-PLACES = {"train": range(480), "test": range(1000, 1120), "elsewhere": range(2000, 2720)}
+PLACES = {"train": range(480), "test": range(1000, 1120), "elsewhere": range(2000, 2900)}
 TURNS = 5
 
 _TOOL = Tool(
@@ -64,12 +65,14 @@ def place(number: int) -> State:
 
 
 class Names:
-    """What is called what in a depot: this one, or the one elsewhere."""
+    """What is called what in a depot: this one, of number 0, or another, in which most names have changed places."""
 
-    def __init__(self, elsewhere: bool) -> None:
-        names = SHELVES | STAMPS | DESKS
-        moved = {one: names[other] for each in ELSEWHERE for one, other in zip(each, (*each[1:], each[0]), strict=True)}
-        self.of = names | moved if elsewhere else names
+    def __init__(self, depot: int) -> None:
+        self.of: dict[str, str] = {}
+        for names in (SHELVES, STAMPS, DESKS):
+            moved = [name for at, name in enumerate(names) if depot and at % DEPOTS != depot - 1]
+            turned = zip(moved, (*moved[1:], *moved[:1]), strict=True)
+            self.of |= names | {one: names[other] for one, other in turned}
         self._where = {said: name for name, said in self.of.items()}
 
     def after(self, state: State, verb: str, what: str) -> State | None:
@@ -131,15 +134,15 @@ def words(goal: dict[str, str]) -> str:
     return said if goal["kind"] == "bring" else f"{said}, sealed in {goal['seal']}"
 
 
-def task_of(number: int, goal: dict[str, str], split: str) -> Task:
-    """A goal in a place as a task."""
+def task_of(number: int, goal: dict[str, str], split: str, depot: int = 0) -> Task:
+    """A goal in a place of a depot as a task."""
     said = words(goal)
     return Task(
         id=f"parcels/{number}/{said.replace(',', '').replace(' ', '-').lower()}",
         env="Parcels",
         instruction=f"Place {number}: {said}",
         split=split,
-        data={"place": number, "goal": goal, "elsewhere": split == "elsewhere"},
+        data={"place": number, "goal": goal, "depot": depot},
         tags=(goal["kind"],),
     )
 
@@ -166,12 +169,12 @@ class Parcels:
             goal = {"kind": kind, "thing": draw.choice(place(number)[0])[0]}
             goal |= {"person": drawn(CUSTOMERS)} if kind != "hold" else {}
             goal |= {"seal": drawn(SEALS)} if kind == "sealed" else {}
-            yield task_of(number, goal, split)
+            yield task_of(number, goal, split, 1 + at // len(KINDS) % DEPOTS if split == "elsewhere" else 0)
 
     async def reset(self, task: Task, seed: int) -> Observation:
         """The goal, what lies where, and the tool."""
         self._goal: dict[str, str] = task.data["goal"]
-        self._names = Names(bool(task.data["elsewhere"]))
+        self._names = Names(int(task.data["depot"]))
         self._state = place(int(task.data["place"]))
         self._over = False
         lies = " ".join(f"{thing}: {where}." for thing, where in self._state[0])
@@ -211,7 +214,7 @@ class Parcels:
 
     async def achieved(self, task: Task, actions: Sequence[Message]) -> Sequence[Achieved]:
         """What the actions brought about, each goal once."""
-        names, state = Names(bool(task.data["elsewhere"])), place(int(task.data["place"]))
+        names, state = Names(int(task.data["depot"])), place(int(task.data["place"]))
         since: dict[State, tuple[int, ...]] = {state: ()}
         wanted, found = list(listed()), list[Achieved]()
         for number, action in enumerate(actions):
@@ -228,7 +231,7 @@ class Parcels:
         """The goal in the task's place."""
         if goal.data not in list(listed()):
             raise UsageError(f"a depot has no goal {goal.words!r}")
-        return task_of(int(task.data["place"]), goal.data, "elsewhere" if task.data["elsewhere"] else "synthesised")
+        return task_of(int(task.data["place"]), goal.data, "synthesised", int(task.data["depot"]))
 
     async def actions(self) -> Sequence[Message]:
         """What does something now."""
