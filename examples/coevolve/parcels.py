@@ -11,7 +11,7 @@ task (port `Synthesis`), and lists the valid actions (`ListsActions`).
 Tasks of `train` are as those of somebody with few customers: most are to fetch things, and nearly all that is brought
 goes to two people, in one seal. Those of `test` are of all kinds, people and seals in equal numbers, in places of their
 own, and can be done. `elsewhere` is the same in three other depots: each name stands in one of them for what it stands
-for here, and in the others for something else, so that who comes from there has seen what is right, and more that is not.
+for here, and in the others for something else: who comes from there has seen what is right, and more that is not.
 """
 
 from __future__ import annotations

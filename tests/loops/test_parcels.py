@@ -23,8 +23,7 @@ def _module() -> ModuleType:
 
 PARCELS = _module()
 MOVES = [
-    PARCELS.assistant("", PARCELS.call("act", {"do": verb, "what": what}))
-    for verb, what in PARCELS.Names(0).moves()
+    PARCELS.assistant("", PARCELS.call("act", {"do": verb, "what": what})) for verb, what in PARCELS.Names(0).moves()
 ]
 
 
