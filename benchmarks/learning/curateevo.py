@@ -31,6 +31,7 @@ import msgspec
 import yaml
 from elsewhere import learnt_elsewhere
 from runner import Seed, main
+from safety import cpu_minutes
 from table import Row, together
 
 from silva.curate.curation.source import named
@@ -145,7 +146,7 @@ def _rates(judged: Judged) -> dict[str, float]:
 
 
 def _more(found: dict[str, Judged], arms: dict[str, Loop[Any]], seconds: float) -> dict[str, float]:
-    told: dict[str, float] = {"minutes": seconds / 60}
+    told: dict[str, float] = {"minutes": seconds / 60, "cpu_minutes": cpu_minutes()}
     for name, each in found.items():
         told[f"turns, {name}"] = float(each.profile.turns)
         infeasible = [rate for task, rate in _rates(each).items() if "-nowhere-" in task]
