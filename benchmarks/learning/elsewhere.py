@@ -17,6 +17,7 @@ from silva.models.tiny.shape import Shape
 
 SHAPE = Shape(width=64, inner=128, layers=2, context=1024)
 LESSONS = 360
+"""At most."""
 TEACH: dict[str, Any] = {"batch": 16, "rate": 4e-3, "epochs": 40}
 
 
