@@ -59,7 +59,8 @@ def test_daft_scores_and_keeps_what_is_scored_and_kept_here(tmp_path: Path, on: 
         [sys.executable, "-m", "silva", "data", "select", str(source), "columns.answer=said", "columns.question=asked",
          "columns.id=key", "--keep", "30", "--by", "quality_rules", "--duplicates", "minhash", "--on", on,
          "workers=2", f"cache={tmp_path / 'kept'}", "-o", str(output), "--json"],
-        capture_output=True, text=True, check=False, env={**os.environ, "RAY_worker_niceness": "0"},
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "RAY_worker_niceness": "0", "RAY_ADDRESS": "local"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
     said = json.loads(done.stdout)

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from silva.curate.daft.work import Work
-from silva.errors import MissingError, StoreError, UsageError
+from silva.errors import MissingError, StoreError, UnreachableError, UsageError
 
 ROW = "_rowid"
 """Lance's own number of a row, by which what comes back is put in order."""
@@ -36,6 +36,7 @@ class Frame:
 
     Raises:
         MissingError: Daft, or for Ray Ray, is not installed.
+        UnreachableError: Ray's cluster does not answer.
         UsageError: there is no such table, or `on` says something else.
     """
 
@@ -134,4 +135,7 @@ def _daft(on: str) -> Any:
             daft.set_runner_ray(None if place == "ray" else place)
         except ImportError as error:
             raise MissingError(f"on={on}: needs Ray: pip install 'silva[ray]'") from error
+        except ConnectionError as error:
+            said = " ".join(str(error).split())
+            raise UnreachableError(f"on={on}: {said}; is it up? RAY_ADDRESS=local begins one of its own") from error
     return daft
