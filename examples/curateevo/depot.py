@@ -6,7 +6,7 @@ thing.
                               look_up ─▶ "lamp: nowhere" ─▶ "It cannot be done."
 
 Which shelf stands by the window, and at which desk Anna sits, is for whoever works there to learn; in another depot
-(the split `elsewhere`) the work is the same, and everything stands elsewhere.
+(the split `elsewhere`) the work is the same, and two of four shelves and five of six desks are called otherwise.
 
 A small world for CurateEvo: some goals are infeasible, and its logs are as logs are. A task of a raw corpus says by
 whom it is worked on (`data.worker`): a `careful` one; a `mistaken` one, who carries out another errand than the one
