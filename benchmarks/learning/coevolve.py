@@ -172,7 +172,7 @@ def _config(experiment: Experiment, base: Student, grow: dict[str, Any]) -> CoEv
             "line": "arm",
             "env": experiment.setting.env,
             "seed": experiment.seed,
-            "policy": {"base": str(base.trained), "method": "full", "dtype": "float32"},
+            "policy": base.in_loop(),
             "tasks": {"file": file, "train": 0.9, "dev": 0.1, "test": 0},
             "play": {
                 **{key: play[key] for key in ("agent", "pool", "budget", "hosts") if key in play},

@@ -130,7 +130,7 @@ class Arms:
         shown = self._begun("shown", {"sources": [run]})
         shown_to = self._policy("shown-to", shown, self._given(shown, CORRECTED), 0)
         grow = {**GROW, "also": [run]}
-        settings = {**self._explored(2), "grow": grow, "policy": _base(shown_to)}
+        settings = {**self._explored(2), "grow": grow, "policy": shown_to.in_loop()}
         explored = turn(self._config("coevolve", "explored", **settings), here=True)
         again = "guided.grown"
         self._play(again, [task for task, _ in grown(explored)], 1, PERSON, 0, shown_to)
@@ -205,7 +205,7 @@ class Arms:
             "lake": str(self.experiment.lake),
             "env": self.experiment.setting.env,
             "seed": self.experiment.seed,
-            "policy": _base(self.weak),
+            "policy": self.weak.in_loop(),
             "tasks": {"file": str(self._file), **SPLIT},
             "play": {**play, "max_tokens": sampling["max_tokens"]},
             "threads": 1,
@@ -339,7 +339,3 @@ class Arms:
             f"{name}, first P": float(first["p"]),
             f"{name}, last P": float((present(loop) or first)["p"]),
         }
-
-
-def _base(student: Student) -> dict[str, Any]:
-    return {"base": str(student.trained), "method": "full", "dtype": "float32"}

@@ -6,7 +6,8 @@ A depot's log (examples/curateevo/depot.py) is full of wrong turns, errands file
 wander, and hardly an errand for a thing that is nowhere. (`--env houses` is the second environment, without infeasible
 goals: examples/skills/houses.py, every second turn of the expert's slipped.) A policy that has learnt the work elsewhere
 (elsewhere.py) is trained on it, always by the same recipe and as many steps. The loop (`silva loop curateevo`) evolves
-the code that curates the log, by the walks that fail on `dev`; on `test`, which nothing decided, and by trainings of seeds that nothing decided, stand
+the code that curates the log, by the walks that fail on `dev`; on `test`, which nothing decided, and by trainings of
+seeds that nothing decided, stand
 
     raw          everything as it is                    evolved   the loop's last source
     successes    the walks the log calls successes      blind     the loop without diagnosis: mutations drawn alike

@@ -7,6 +7,7 @@ sits at which desk or which lever opens is different here, and it has to learn t
 from __future__ import annotations
 
 import random
+from functools import cache
 from typing import Any
 
 from experiment import Experiment
@@ -21,6 +22,7 @@ LESSONS = 360
 TEACH: dict[str, Any] = {"batch": 16, "rate": 4e-3, "epochs": 40}
 
 
+@cache
 def learnt_elsewhere(experiment: Experiment) -> Student:
     """The policy, made once in the experiment's folder."""
     assert isinstance(experiment.setting, Split)

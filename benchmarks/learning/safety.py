@@ -157,7 +157,7 @@ def configuration(experiment: Experiment, policy: Student) -> SafetyConfig:
             "line": "safety",
             "env": experiment.setting.env,
             "seed": experiment.seed,
-            "policy": {"base": str(policy.trained), "method": "full", "dtype": "float32"},
+            "policy": policy.in_loop(),
             "tasks": {"file": file, "train": 1 - DEV, "dev": DEV, "test": 0.0},
             "play": {**play, **experiment.setting.play["sampling"]},
             "measure": {"seeds": 1, "temperature": 0.0},

@@ -145,6 +145,23 @@ class Layouts(Setting):
 _ENDLESS = {("number_sequence", 1705)}
 """Questions whose generator squares a number until it has millions of digits, and does not come back."""
 
+
+def _example(name: str) -> str:
+    """A world of the examples, `FILE:CLASS`."""
+    return str(Path(__file__).parents[2] / "examples" / name)
+
+
+def _inline(*, pool: int, tokens: int, turns: int) -> dict[str, Any]:
+    """How a small world is played, inside the process that runs it."""
+    return {
+        "agent": "react",
+        "pool": pool,
+        "sampling": {"max_tokens": tokens},
+        "budget": {"turns": turns},
+        "hosts": {"inline": True},
+    }
+
+
 SETTINGS = {
     "babyai": Setting(
         env="babyai",
@@ -160,14 +177,8 @@ SETTINGS = {
         tags=("GoToObjS4-v0", "GoToLocalS5N2-v0"),
     ),
     "depot-steps": Errands(
-        env=f"{Path(__file__).parents[2] / 'examples' / 'curateevo' / 'depot.py'}:Depot",
-        play={
-            "agent": "react",
-            "pool": 24,
-            "sampling": {"max_tokens": 24},
-            "budget": {"turns": 6},
-            "hosts": {"inline": True},
-        },
+        env=_example("curateevo/depot.py:Depot"),
+        play=_inline(pool=24, tokens=24, turns=6),
         held_out=200,
         tags=("feasible", "infeasible"),
     ),
@@ -185,58 +196,28 @@ SETTINGS = {
         first=("GoToObjS4-v0", "GoToLocalS5N2-v0"),
     ),
     "houses": Split(
-        env=f"{Path(__file__).parents[2] / 'examples' / 'skills' / 'houses.py'}:Houses",
-        play={
-            "agent": "react",
-            "pool": 24,
-            "sampling": {"max_tokens": 40},
-            "budget": {"turns": 5},
-            "hosts": {"inline": True},
-        },
+        env=_example("skills/houses.py:Houses"),
+        play=_inline(pool=24, tokens=40, turns=5),
         held_out=0,
     ),
     "depot": Split(
-        env=f"{Path(__file__).parents[2] / 'examples' / 'curateevo' / 'depot.py'}:Depot",
-        play={
-            "agent": "react",
-            "pool": 24,
-            "sampling": {"max_tokens": 24},
-            "budget": {"turns": 8},
-            "hosts": {"inline": True},
-        },
+        env=_example("curateevo/depot.py:Depot"),
+        play=_inline(pool=24, tokens=24, turns=8),
         held_out=0,
     ),
     "boxes": Split(
-        env=f"{Path(__file__).parents[2] / 'examples' / 'coevolve' / 'boxes.py'}:Boxes",
-        play={
-            "agent": "react",
-            "pool": 32,
-            "sampling": {"max_tokens": 32},
-            "budget": {"turns": 9},
-            "hosts": {"inline": True},
-        },
+        env=_example("coevolve/boxes.py:Boxes"),
+        play=_inline(pool=32, tokens=32, turns=9),
         held_out=0,
     ),
     "parcels": Split(
-        env=f"{Path(__file__).parents[2] / 'examples' / 'coevolve' / 'parcels.py'}:Parcels",
-        play={
-            "agent": "react",
-            "pool": 32,
-            "sampling": {"max_tokens": 32},
-            "budget": {"turns": 5},
-            "hosts": {"inline": True},
-        },
+        env=_example("coevolve/parcels.py:Parcels"),
+        play=_inline(pool=32, tokens=32, turns=5),
         held_out=0,
     ),
     "errands": Errands(
-        env=f"{Path(__file__).parents[2] / 'examples' / 'safety' / 'errands.py'}:Errands",
-        play={
-            "agent": "react",
-            "pool": 24,
-            "sampling": {"max_tokens": 40},
-            "budget": {"turns": 6},
-            "hosts": {"inline": True},
-        },
+        env=_example("safety/errands.py:Errands"),
+        play=_inline(pool=24, tokens=40, turns=6),
         held_out=360,
         tags=("plain", "noted"),
     ),

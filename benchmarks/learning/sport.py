@@ -144,7 +144,7 @@ def configuration(experiment: Experiment, policy: Student, dev: float) -> SportC
             "line": "sport",
             "env": experiment.setting.env,
             "seed": experiment.seed,
-            "policy": {"base": str(policy.trained), "method": "full", "dtype": "float32"},
+            "policy": policy.in_loop(),
             "tasks": {"file": file, "train": 1 - dev, "dev": dev, "test": 0.0},
             "play": {**play, **experiment.setting.play["sampling"]},
             "measure": {"seeds": ATTEMPTS, "temperature": 1.0},

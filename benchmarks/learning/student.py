@@ -38,6 +38,10 @@ class Student:
             {"weights": self.base, "method": "lora", "adapter": RANK, "start": self.trained}
         )
 
+    def in_loop(self) -> dict[str, str]:
+        """What a loop's configuration says of it as the policy it begins with, trained whole."""
+        return {"base": str(self.trained), "method": "full", "dtype": "float32"}
+
     def as_teacher(self) -> dict[str, str]:
         """It as the teacher of a distillation."""
         if self.trained is None:

@@ -8,7 +8,9 @@ from hypothesis import strategies as some
 
 torch = pytest.importorskip("torch")
 
-IDS = some.lists(some.integers(0, 2), min_size=1, max_size=40)
+RUNS = some.lists(some.tuples(some.integers(0, 1), some.sampled_from([1, 4, 16])), min_size=1, max_size=4)
+IDS = RUNS.map(lambda runs: [number for number, times in runs for _ in range(times)])
+"""Few different beginnings, so that many share one."""
 STEPS = some.lists(some.tuples(some.sampled_from(["keep", "keep", "find", "forget"]), IDS, some.sampled_from("ab")))
 MOST = 200
 
@@ -24,6 +26,7 @@ def test_the_longest_beginning_is_found_and_the_bound_holds(steps) -> None:
     kept = Prefixes(MOST)
     known: list[tuple[str, list[int]]] = []  # the one longest unused first
     for what, ids, owner in steps:
+        assert [(own, list(row)) for own, row in kept._rows] == known
         if what == "keep":
             kept.keep(ids, (torch.tensor(ids), torch.tensor([ord(owner)])), owner)
             known = [(own, row) for own, row in known if own != owner or row != ids[: len(row)]]

@@ -69,9 +69,11 @@ def run(loop: Loop[CurateEvoConfig], stage: Stage) -> Json:
         return {**same, "why": reasons[0] if reasons else "every revision gives the data that is there already"}
     (alone,) = judge.judge([before], [0])
     tried = promising([one.j(config) for one in usable], alone.j(config), config.accept.tries)
+    met: list[int] = []
     whys: list[str] = []
-    for one in [usable[place] for place in tried]:
-        usable.remove(one)
+    for place in tried:
+        met.append(place)
+        one = usable[place]
         first, other = judge.judge([before, one.curation], range(config.accept.seeds))
         if other.why:
             keep(loop, other, epoch=stage.round, verdict="refused", why=other.why)
@@ -87,8 +89,9 @@ def run(loop: Loop[CurateEvoConfig], stage: Stage) -> Json:
             break
         whys.append(f"{decided.why} ({one.curation.digest[:12]})")
         same |= {"tried": told(loop, other)}
-    for one in usable:
-        keep(loop, one, epoch=stage.round, verdict="rolled back", why="its J with the first seed is lower")
+    for place, one in enumerate(usable):
+        if place not in met:
+            keep(loop, one, epoch=stage.round, verdict="rolled back", why="its J with the first seed is lower")
     return {**same, "why": "; ".join(whys)}
 
 
