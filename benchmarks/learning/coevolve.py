@@ -63,6 +63,7 @@ class Begun:
 
 BEGUN = {
     "boxes": Begun(split="lessons", lessons=1400, teach={"batch": 16, "rate": 3e-3, "epochs": 8}),
+    "halls": Begun(split="elsewhere", lessons=1600, teach={"batch": 16, "rate": 4e-3, "epochs": 8}),
     "parcels": Begun(split="elsewhere", lessons=900, teach={"batch": 16, "rate": 4e-3, "epochs": 20}, slips=0.1),
 }
 """In parcels a policy comes from other depots, in which names stand for other things."""

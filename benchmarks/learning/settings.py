@@ -215,6 +215,11 @@ SETTINGS = {
         play=_inline(pool=32, tokens=32, turns=5),
         held_out=0,
     ),
+    "halls": Split(
+        env=_example("coevolve/halls.py:Halls"),
+        play=_inline(pool=32, tokens=32, turns=8),
+        held_out=0,
+    ),
     "errands": Errands(
         env=_example("safety/errands.py:Errands"),
         play=_inline(pool=24, tokens=40, turns=6),

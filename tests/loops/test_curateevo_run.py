@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from small_curateevo import curating
 
 from silva.curate.curation.corpus import read_corpus
 from silva.curate.curation.source import named
@@ -29,39 +30,14 @@ from silva.sandbox.system import probe
 pytest.importorskip("torch", reason="pip install 'silva[train]'")
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(probe().problem), reason="needs sandboxes")]
 
-EXAMPLES = Path(__file__).parents[2] / "examples" / "curateevo"
 SCRIPTED = Path(__file__).parents[2] / "examples" / "programs" / "mini.yaml"
-
-
-def small(folder: Path, **changes: Any) -> dict[str, Any]:
-    """The example with a policy that learns nothing much, within seconds."""
-    said: dict[str, Any] = yaml.safe_load((EXAMPLES / "depot.yaml").read_text(encoding="utf-8"))
-    tasks = {"limit": 120, "train": 0.5, "dev": 0.5, "test": 0.0}
-    return {
-        **said,
-        "folder": str(folder),
-        "env": f"{EXAMPLES / 'depot.py'}:Depot",
-        "policy": {
-            **said["policy"],
-            "tiny_tasks": 10,
-            "shape": {"width": 32, "inner": 64, "layers": 1, "context": 512},
-        },
-        "tasks": tasks,
-        "measure": {"seeds": 1, "dev": 4, "test": 4},
-        "raw": {"play": [{"split": "log", "slips": 0.1, "limit": 40}]},
-        "recipe": {"steps": 4, "batch": 4, "optimiser": {"learning_rate": 0.003}},
-        "candidates": {"effect": 1, "efficiency": 1},
-        "ablate": {"efficiency": True},
-        "memory": {"shown": 1.0},
-        **changes,
-    }
 
 
 def test_a_loop_that_is_killed_judges_nothing_twice_and_keeps_its_versions(
     tmp_path: Path, begin: Callable[..., Any]
 ) -> None:
     config = tmp_path / "small.yaml"
-    config.write_text(yaml.safe_dump(small(tmp_path / "loop")), encoding="utf-8")
+    config.write_text(yaml.safe_dump(curating(tmp_path / "loop")), encoding="utf-8")
     pieces = tmp_path / "loop" / "pieces" / "start"
     process = begin(config, "curateevo")
     deadline = time.monotonic() + 600
@@ -105,7 +81,7 @@ def test_curations_that_cannot_be_used_leave_the_last_good_one(tmp_path: Path, b
     asks = {"name": "endpoint", "options": {"model": f"scripted:{script}", "parallel": 1}}
     changes = {"evolver": asks, "candidates": {"effect": 4}, "bounds": {"seconds": 8}}
     config = tmp_path / "bad.yaml"
-    said = small(tmp_path / "loop", **changes)
+    said = curating(tmp_path / "loop", **changes)
     config.write_text(yaml.safe_dump(said), encoding="utf-8")
     assert begin(config, "curateevo").wait(timeout=600) == 0
     loop = read_loop(tmp_path / "loop")[1]

@@ -70,6 +70,14 @@ async def test_walks_are_explored_in_branches_looked_back_on_validated_and_kept_
         again = await explore(lake, settings(tmp_path, "explored"), explorer, contexts, config)
         assert [each.trajectory.id for each in again.walks] == [each.trajectory.id for each in explored.walks]
 
+        # Behind an action a walk goes on from it, and takes its place where nothing came after it.
+        walked = made.trajectories[0]
+        done = [node.id for node in lake.walk(walked) if node.author is Author.POLICY]
+        behind = [Context(trajectory=walked.id, node=node, behind=True) for node in (done[0], done[-1])]
+        on = await explore(lake, settings(tmp_path, "on"), explorer, behind, ExploreConfig(rounds=1, steps=2))
+        gone = {each.context.node: {node.id for node in lake.walk(each.trajectory)} for each in on.walks}
+        assert done[0] in gone[done[0]] and done[-1] not in gone[done[-1]]
+
         async with pool.lease() as env:
             held = await Held.of(env, await pool.tasks(ids=["shelf/1"]))
             found = await make("abstracter", "hindsight", {"whole": True}).abstract(env, lake, explored.walks)

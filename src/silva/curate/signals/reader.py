@@ -17,13 +17,15 @@ from silva.errors import UsageError
 class Reader(BaseModel):
     """A reader; its fields are its options.
 
-    `name` is what its signals are called. `read` is pure: the same attempts give the same signals.
+    `name` is what its signals are called; `behind`: what it points at is worth going on from, not doing otherwise.
+    `read` is pure: the same attempts give the same signals.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    behind: ClassVar[bool] = False
 
     @abstractmethod
     def read(self, attempts: Sequence[Attempt], since: int) -> Iterable[Signal]:

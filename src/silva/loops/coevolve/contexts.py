@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import zip_longest
 
+from silva.curate.signals.reader import readers
 from silva.curate.signals.signal import Signal
 from silva.loops.roles import Context
 from silva.tree import Trajectory, digest
@@ -21,6 +22,7 @@ def signalled(signals: Sequence[Signal], count: int, seed: int) -> list[Context]
     for each in sorted(signals, key=lambda each: digest("context", str(seed), each.id)):
         of_kind[each.kind].append(each)
     queues = [_in_turn(of_kind[kind]) for kind in sorted(of_kind)]
+    known = readers()
     found: dict[tuple[str, str], Signal] = {}
     for row in zip_longest(*queues):
         for each in row:
@@ -30,6 +32,7 @@ def signalled(signals: Sequence[Signal], count: int, seed: int) -> list[Context]
         Context(
             trajectory=each.trajectory,
             node=each.node,
+            behind=each.kind in known and known[each.kind].behind,
             signal=each.kind,
             signal_id=each.id,
             focus=each.focus,

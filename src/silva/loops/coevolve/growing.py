@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
@@ -128,6 +128,19 @@ def solved(lake: Lake, candidate: Candidate, attempts: Iterable[Trajectory]) -> 
     if best is None:
         return candidate
     return msgspec.structs.replace(candidate, solution=tuple(best), source=source)
+
+
+async def unknown(loop: Loop[CoEvolveConfig], candidates: Sequence[Candidate], known: Iterable[str]) -> list[Candidate]:
+    """The candidates but those whose task is there already: later growths find again what earlier ones found, and only
+    so many are judged."""
+    there, found = set(known), list[Candidate]()
+    async with hosts(loop) as pool, pool.lease() as env:
+        for each in candidates:
+            with suppress(UsageError):  # the place has no such goal, which validation says
+                if (await env.task(each.place, each.goal)).id in there:
+                    continue
+            found.append(each)
+    return found
 
 
 def ordered(candidates: Sequence[Candidate], seed: int, most: int) -> list[Candidate]:

@@ -33,8 +33,10 @@ def line(stage: Stage, outputs: Json) -> str:
                 return "no signal, so nothing was explored"
             refused = sum(outputs["refused"].values())
             more = f", {len(outputs['waiting'])} wait for approval" if outputs["waiting"] else ""
-            made = f"{outputs['candidates']} candidates: {len(outputs['accepted'])} tasks, {refused} refused{more}"
-            return f"{outputs['contexts']} contexts, {outputs['turns']} turns explored, {made}"
+            known = f" ({outputs['known']} known already)" if outputs.get("known") else ""
+            made = f"{len(outputs['accepted'])} tasks, {refused} refused{more}"
+            found = f"{outputs['candidates']} candidates{known}: {made}"
+            return f"{outputs['contexts']} contexts, {outputs['turns']} turns explored, {found}"
         case _:
             return told.line(stage, outputs)
 

@@ -215,6 +215,7 @@ def _refusals(loop: Loop[CoEvolveConfig], growths: Outputs) -> Sheet | None:
     refused = Counter[str]()
     for said in growths.values():
         refused.update(said["refused"])
+    rows += [("known already", "", sum(said.get("known", 0) for said in growths.values()), "")]
     rows += [(f"refused: {reason}", "", "", count) for reason, count in refused.most_common()]
     return Sheet(title="From signals to tasks", columns=("signal", *_STEPS), rows=tuple(rows))
 

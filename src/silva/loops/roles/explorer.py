@@ -17,12 +17,13 @@ from silva.tree import Record, Task
 
 
 class Context(Record, frozen=True, kw_only=True):
-    """Where to explore. `trajectory`: the walk; `node`: the action of it in whose place another is taken ("": chosen
-    by the exploration, spread over the walk); `signal`, `signal_id`: why there; `focus`: in words, what to look at;
-    `evidence`: in words, what was seen there."""
+    """Where to explore. `trajectory`: the walk; `node`: the action of it in whose place another is taken, or behind
+    which it goes on (`behind`; "": chosen by the exploration, spread over the walk); `signal`, `signal_id`: why there;
+    `focus`: in words, what to look at; `evidence`: in words, what was seen there."""
 
     trajectory: str
     node: str = ""
+    behind: bool = False
     signal: str = ""
     signal_id: str = ""
     focus: str = ""

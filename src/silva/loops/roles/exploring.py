@@ -1,7 +1,7 @@
 """Exploring: from contexts to a run of branches, grown by an explorer.
 
-    contexts ─▶ the action each points at (none: places spread over its walk) ─▶ `rounds` shoots of `steps` turns each
-        ─▶ grow, as the run of that name ─▶ Explored(walks, what it cost)
+    contexts ─▶ in place of the action each points at, or behind it (none: places spread over its walk)
+        ─▶ `rounds` shoots of `steps` turns each ─▶ grow, as the run of that name ─▶ Explored(walks, what it cost)
 
 Several rounds from one context are independent of one another (multi-round); each goes on for several turns, seeing
 what comes of them (multi-step). What is grown stands in the run's record before the first turn, so an exploration that
@@ -114,7 +114,9 @@ def _planned(lake: Lake, explorer: Explorer, contexts: Sequence[Context], config
         for turn in range(config.rounds):
             try:
                 tree, node = _place(lake, context, trees, turn, config.rounds)
-                point = point_at(lake, tree, tree.node(node), instead=True)
+                point = point_at(lake, tree, tree.node(node), instead=not context.behind)
+                if context.behind and not tree.children(point.node.id):
+                    point = point_at(lake, tree, tree.node(node), instead=True)  # the walk ended there
             except UsageError as error:
                 made.left_out[str(error)] += 1
                 break
@@ -127,7 +129,7 @@ def _planned(lake: Lake, explorer: Explorer, contexts: Sequence[Context], config
                     node_id=point.node.id,
                     index=free[tree.id],
                     message=explorer.words(context, point.task),
-                    instead_of=node,
+                    instead_of=point.instead_of.id if point.instead_of is not None else "",
                     reasons=(context.signal or "explore", f"{_NUMBER}{number}"),
                     turns=config.steps,
                 )

@@ -18,10 +18,12 @@ from silva.curate.turn import Turn
 class Rare(Reader):
     """CoEvolve's: of all patterns so far, once there are `least` of them, fewer than `share` % are this one. A pattern
     is `length` actions in a row, each by its tool and by those arguments that the tool's schema chooses from a list;
-    an action without a call by its first word. It counts from `walks` attempts on that hold it: once may be chance."""
+    an action without a call by its first word. It counts from `walks` attempts on that hold it: once may be chance.
+    Who explores goes back to where it was done and on from there (Ecoffet et al., First return, then explore, 2021)."""
 
     name: ClassVar[str] = "rare"
     summary: ClassVar[str] = "actions in a row that make up few of all that were taken so far"
+    behind: ClassVar[bool] = True
 
     length: int = Field(default=2, ge=1)
     share: float = Field(default=5.0, gt=0, lt=100)

@@ -25,8 +25,9 @@ from silva.rollout import RolloutConfig
 from silva.rollout.branching.grow import settings_of
 from silva.tree import Json, Trajectory
 
-NOTHING: Json = {"run": "", "contexts": 0, "walks": 0, "turns": 0, "candidates": 0, "accepted": [], "waiting": []}
-NOTHING |= {"refused": {}, "by_signal": {}, "acted": [], "steps": 0, "attempted": 0, "drawn": 0, "diversity": {}}
+NOTHING: Json = {"run": "", "contexts": 0, "walks": 0, "turns": 0, "candidates": 0, "known": 0, "accepted": []}
+NOTHING |= {"waiting": [], "refused": {}, "by_signal": {}, "acted": [], "steps": 0, "attempted": 0, "drawn": 0}
+NOTHING |= {"diversity": {}}
 
 
 def run(loop: Loop[CoEvolveConfig], stage: Stage) -> Json:
@@ -48,8 +49,9 @@ def run(loop: Loop[CoEvolveConfig], stage: Stage) -> Json:
     more, attempted = _written(loop, stage, explored)
     candidates += more
     tell(3, 5)
-    chosen = growing.ordered(candidates, stage.seed, round(grow.tasks * share * grow.tried))
     known = [task.id for task in present(loop, stage)]
+    new = asyncio.run(growing.unknown(loop, candidates, known))
+    chosen = growing.ordered(new, stage.seed, round(grow.tasks * share * grow.tried))
     steps, seconds = asyncio.run(growing.admitted(loop, explored.run, chosen, stage.round, known))
     tell(4, 5)
     with Lake.open(loop.lake, mode="read") as lake:
@@ -61,7 +63,7 @@ def run(loop: Loop[CoEvolveConfig], stage: Stage) -> Json:
     for _, how in judged:
         if how.verdict == "refused":
             refused[how.reason] = refused.get(how.reason, 0) + 1
-    new = asyncio.run(growing.openings(loop, [task for task, _ in accepted]))
+    shown = asyncio.run(growing.openings(loop, [task for task, _ in accepted]))
     target = asyncio.run(growing.openings(loop, held_out(loop)))
     embedder = open_embedder(grow.admission.embedder)
     return {
@@ -75,6 +77,7 @@ def run(loop: Loop[CoEvolveConfig], stage: Stage) -> Json:
         "failed": explored.failed,
         "remaining": explored.remaining,
         "candidates": len(candidates),
+        "known": len(candidates) - len(new),
         "attempted": attempted,
         "accepted": [task.id for task, _ in accepted],
         "waiting": waiting,
@@ -83,7 +86,7 @@ def run(loop: Loop[CoEvolveConfig], stage: Stage) -> Json:
         "acted": [msgspec.to_builtins(explored.acted)],
         "steps": steps,
         "seconds_of_validation": seconds,
-        "diversity": diversity(embedder.embed(new), embedder.embed(target)) if new else {},
+        "diversity": diversity(embedder.embed(shown), embedder.embed(target)) if shown else {},
     }
 
 

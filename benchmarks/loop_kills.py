@@ -1,6 +1,6 @@
-"""A flywheel that is killed again and again, against one that was left alone.
+"""A loop that is killed again and again, against one that was left alone.
 
-    .venv/bin/python benchmarks/flywheel_kills.py --kills 50
+    .venv/bin/python benchmarks/loop_kills.py --loop flywheel --kills 50
 
 One loop runs undisturbed. Others, of the same configuration in folders of their own, are killed with `kill -9` after a
 time drawn from the seed: the loop alone (its worker must end itself), every process it has started, or one of those
@@ -10,8 +10,9 @@ versions (weights by digest, parents, what became of them), decisions with their
 content where an attempt was played again, whose number stands in the file), and of every run the tree of every attempt
 that counts: ids, texts, scores, exactly one record for each.
 
-A tiny policy, the environment `arithmetic`, real rollouts, training and promotion. `--loop sport` does the same to a SPORT
-loop: searches, pairs and the check of its verifier must be the same, too.
+A tiny policy, real rollouts, training and promotion. `--loop sport`: searches, pairs and the check of its verifier must be
+the same, too. `--loop coevolve`: contexts, candidates and the tasks that grew, with their solutions and why others were
+refused. `--loop curateevo`: the curations, with every judgement.
 """
 
 from __future__ import annotations
@@ -36,12 +37,33 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "loops"))
 
+from small_coevolve import growing
+from small_curateevo import curating
 from small_flywheel import COMMAND, configuration, sums
 from small_sport import preferring
 
 RESULTS = Path(__file__).with_name("results")
-LOOPS = ("flywheel", "sport")
+LOOPS = ("flywheel", "sport", "coevolve", "curateevo")
 KINDS = ("loop", "everything", "one")
+KEPT = (
+    *("verdict", "promoted", "rolled_back", "candidate", "head", "sha256", "content", "tasks", "success", "reward"),
+    *("pairs", "statistics", "right", "told"),
+    *(
+        "played",
+        "mixed",
+        "signals",
+        "contexts",
+        "turns",
+        "candidates",
+        "known",
+        "accepted",
+        "waiting",
+        "refused",
+        "by_signal",
+    ),
+    *("digest", "data", "p", "j", "by_seed", "versions", "kept", "why", "points", "parent"),
+)
+"""What a stage says that no time and no place is in."""
 MOST_SECONDS = 900.0
 """A part of a loop that lasts longer hangs."""
 
@@ -95,32 +117,18 @@ def module(pid: int) -> str:
 def state(folder: Path) -> dict[str, Any]:
     """What a finished loop holds, without times and paths."""
 
+    from silva.curate.curation.versions import Curations
     from silva.lake import Lake
     from silva.loops.kernel.kinds import read_loop
     from silva.loops.line.head import registry
+    from silva.loops.roles import born
 
     loop = read_loop(folder)[1]
     line = registry(loop).line(loop.config.line)
     versions = [(v.name, v.digest, v.parent, v.kind, line.status(v), v.data.samples) for v in line.versions]
     events = [(event.what, event.number, event.before) for event in line.events]
-    kept = (
-        "verdict",
-        "promoted",
-        "rolled_back",
-        "candidate",
-        "head",
-        "sha256",
-        "content",
-        "tasks",
-        "success",
-        "reward",
-        "pairs",
-        "statistics",
-        "right",
-        "told",
-    )
     outputs = {
-        name: {key: entry.outputs[key] for key in kept if key in entry.outputs} | {"event": entry.event}
+        name: {key: entry.outputs[key] for key in KEPT if key in entry.outputs} | {"event": entry.event}
         for name, entry in loop.ledger.over().items()
     }
     lake = Lake.open(loop.lake, mode="read")
@@ -140,16 +148,32 @@ def state(folder: Path) -> dict[str, Any]:
                 known.update(f"{node.author} {node.message.text} {list(ids)}".encode())
             attempts[place] = known.hexdigest()[:16]
         runs[run.id] = attempts
-    held = {"versions": versions, "events": events, "stages": outputs, "runs": runs, "again": again}
+    made = {
+        "curations": [_judged(each) for each in Curations(loop.lake, loop.config.line).versions()],
+        "grown": {run: dict(_born(*each) for each in born(lake, run)) for run in runs},
+    }
+    held = {"versions": versions, "events": events, "stages": outputs, "runs": runs, "again": again, **made}
     return json.loads(json.dumps(held))
+
+
+def _judged(version: Any) -> list[Any]:
+    found = [
+        (each.p, each.c, each.j, each.turns, each.seeds, each.epoch, each.verdict, each.why) for each in version.judged
+    ]
+    return [version.digest, version.parent, version.author, version.phase, version.note, found]
+
+
+def _born(task: Any, how: Any) -> tuple[str, list[Any]]:
+    solution = [str(each) for each in how.solution]
+    return f"{task.id} {how.goal.words}", [how.verdict, how.reason, how.parent, how.source.signal, solution]
 
 
 def differences(left: dict[str, Any], right: dict[str, Any]) -> list[str]:
     """Where two loops differ, in words."""
-    found = [f"{part} differ" for part in ("versions", "events") if left[part] != right[part]]
+    found = [f"{part} differ" for part in ("versions", "events", "curations") if left[part] != right[part]]
     # The file names the attempt a sample is of; `content` holds what is trained on.
     passed_over = {"sha256"} if left["again"] or right["again"] else set[str]()
-    for part in ("stages", "runs"):
+    for part in ("stages", "runs", "grown"):
         for name in sorted(left[part].keys() | right[part].keys()):
             one, other = left[part].get(name), right[part].get(name)
             if one != other:
@@ -177,9 +201,15 @@ def write(folder: Path, loop: str) -> Path:
     config = folder.with_suffix(".yaml")
     config.parent.mkdir(parents=True, exist_ok=True)
     tasks = sums(folder.with_name("tasks.jsonl"), 90)
-    values = configuration(folder, tasks, line="killed", seeds=2, played=16, steps=12, every=10)
-    if loop == "sport":
-        values = preferring(folder, tasks, line="killed")
+    match loop:
+        case "sport":
+            values = preferring(folder, tasks, line="killed")
+        case "coevolve":
+            values = growing(folder, line="killed")
+        case "curateevo":
+            values = curating(folder, line="killed", candidates={"effect": 2, "efficiency": 1}, ablate={})
+        case _:
+            values = configuration(folder, tasks, line="killed", seeds=2, played=16, steps=12, every=10)
     config.write_text(yaml.safe_dump(values), encoding="utf-8")
     return config
 
