@@ -53,20 +53,18 @@ POOL, INITIAL = 100, 30
 
 @dataclass(frozen=True, kw_only=True)
 class Begun:
-    """How a seed's policy is made: so many `lessons` of a `split`, in which the expert slips at a share of the turns."""
+    """How a seed's policy is made: so many `lessons` of a `split`."""
 
     split: str
     lessons: int
     teach: dict[str, Any]
-    slips: float = 0.0
 
 
 BEGUN = {
     "boxes": Begun(split="lessons", lessons=1400, teach={"batch": 16, "rate": 3e-3, "epochs": 8}),
     "halls": Begun(split="elsewhere", lessons=1600, teach={"batch": 16, "rate": 4e-3, "epochs": 8}),
-    "parcels": Begun(split="elsewhere", lessons=900, teach={"batch": 16, "rate": 4e-3, "epochs": 20}, slips=0.1),
 }
-"""In parcels a policy comes from other depots, in which names stand for other things."""
+"""In halls a policy comes from other buildings, in which most doors have other keys."""
 ROUND: dict[str, Any] = {
     "times": 20,
     "tasks": 24,
@@ -158,7 +156,7 @@ def taught(seed: Seed) -> Student:
     random.Random(seed.number).shuffle(lessons)
     student = experiment.from_nothing("taught", SHAPE, [*lessons[:60], *experiment.held_out[:20]])
     taken = lessons[: begun.lessons]
-    experiment.play("expert", taken, policy="expert", renderer=student.base, slips=begun.slips)
+    experiment.play("expert", taken, policy="expert", renderer=student.base)
     return experiment.fit("taught", student, experiment.samples("expert"), {"name": "sft"}, **begun.teach)
 
 

@@ -104,7 +104,7 @@ def _weights() -> list[str]:
 def _config(folder: Path, seed: Seed, changes: dict[str, Any]) -> Any:
     said: dict[str, Any] = yaml.safe_load((EXAMPLE / LOOPS[seed.env]).read_text(encoding="utf-8"))
     said |= {"folder": str(folder), "seed": seed.number, "env": seed.setting.env, "threads": 1, **changes}
-    said["policy"] = {**said["policy"], "base": str(learnt_elsewhere(seed.experiment).trained)}
+    said["policy"] = {**said["policy"], "base": str(learnt_elsewhere(seed.experiment, seed.env).trained)}
     return kind("curateevo").config.model_validate(said)
 
 

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from experiment import Experiment
-from settings import Split
+from settings import SETTINGS, Split
 from student import Student
 
 from silva.models.tiny.shape import Shape
@@ -23,10 +23,11 @@ TEACH: dict[str, Any] = {"batch": 16, "rate": 4e-3, "epochs": 40}
 
 
 @cache
-def learnt_elsewhere(experiment: Experiment) -> Student:
-    """The policy, made once in the experiment's folder."""
-    assert isinstance(experiment.setting, Split)
-    lessons = experiment.setting.of("elsewhere")
+def learnt_elsewhere(experiment: Experiment, env: str) -> Student:
+    """The policy, made once in the experiment's folder; `env` is the setting that has the split `elsewhere`."""
+    setting = SETTINGS[env]
+    assert isinstance(setting, Split)
+    lessons = setting.of("elsewhere")
     if len(lessons) > LESSONS:
         lessons = random.Random(experiment.seed).sample(lessons, LESSONS)
     student = experiment.from_nothing("elsewhere", SHAPE, [*lessons[::4], *experiment.held_out[:40]])

@@ -210,11 +210,6 @@ SETTINGS = {
         play=_inline(pool=32, tokens=32, turns=9),
         held_out=0,
     ),
-    "parcels": Split(
-        env=_example("coevolve/parcels.py:Parcels"),
-        play=_inline(pool=32, tokens=32, turns=5),
-        held_out=0,
-    ),
     "halls": Split(
         env=_example("coevolve/halls.py:Halls"),
         play=_inline(pool=32, tokens=32, turns=8),
