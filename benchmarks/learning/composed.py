@@ -11,9 +11,10 @@ are asked for later (examples/coevolve/boxes.py; many goals that can be said of 
     evolve     `silva loop curateevo`: curation code evolves by what trainings with it reach on dev tasks
 
     composed   guided walks ─▶ a policy that has learnt from them goes on; their blamed turns are a signal (`blamed`,
-               `grow.also`) ─▶ tasks that grow there, played by it, guided, and carried out by their solutions
-               (`raw.play.born`) ──────────────────────┐
-               guided walks, attempts, explored walks ─┴▶ the raw corpus (`raw.sources`) ─▶ curation evolves ─▶ its data
+               `grow.also`) ─▶ tasks that grow there, played by it, guided ─▶ from the guided walks so far, again
+               (`CYCLES`) ─▶ all that grew, carried out by its solutions (`raw.play.born`) ─┐
+               guided walks, attempts, explored walks ──────────────────────────────────────┴▶ the raw corpus
+               (`raw.sources`) ─▶ curation evolves ─▶ its data
 
 Each alone has the same steps for its own way, and what it does best with them: `guide` plays on, guided, and learns from
 walks that succeeded, without what the person called bad (`part`, printed besides: the person is there for as many steps

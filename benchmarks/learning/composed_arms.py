@@ -64,18 +64,20 @@ PERSON = ScriptedRules.model_validate(
 )
 GUIDED = 1
 """Guided walks of each task, composed."""
+CYCLES = 3
+"""So often the composed arm learns from what was guided, explores from there, and is guided on what grew."""
 GROW: dict[str, Any] = {
-    "contexts": 48,
-    "tasks": 96,
+    "contexts": 24,
+    "tasks": 32,
     "tried": 2.0,
     "signals": {"forgetting": {"window": 12}, "boundary": {}, "rare": {"least": 200, "share": 5}, "blamed": {}},
-    "explore": {"rounds": 2, "steps": 6},
-    "explorer": {"name": "policy", "options": {"temperature": 1.3, "share": 0.6}},
+    "explore": {"rounds": 2, "steps": 8},
+    "explorer": {"name": "policy", "options": {"temperature": 1.2, "share": 0.3}},
     "abstracter": {"name": "hindsight", "options": {"least": 1, "whole": True}},
     "admission": {"validation": {"least": 1}},
 }
 ROUND: dict[str, Any] = {
-    "tasks": 8,
+    "tasks": 4,
     "group": 4,
     "algorithm": {"name": "grpo"},
     "optimiser": {"learning_rate": 4e-4},
@@ -126,25 +128,28 @@ class Arms:
         """All three, one behind the other; each reads what the one before left on the lake."""
         guided = turn(self._config("apollo", "guided", **self._guided()), here=True)
         self._common = guided
-        run = str(guided.given("round-1.rollout")["run"])
-        shown = self._begun("shown", {"sources": [run]})
-        shown_to = self._policy("shown-to", shown, self._given(shown, CORRECTED), 0)
-        grow = {**GROW, "also": [run]}
-        settings = {**self._explored(2), "grow": grow, "policy": shown_to.in_loop()}
-        explored = turn(self._config("coevolve", "explored", **settings), here=True)
-        again = "guided.grown"
-        self._play(again, [task for task, _ in grown(explored)], 1, PERSON, 0, shown_to)
-        walked = [run, again, *self._walked(explored)]
-        raw = {"sources": walked, "play": self._born(explored)}
+        runs, grew, seen = [str(guided.given("round-1.rollout")["run"])], list[Loop[Any]](), set[str]()
+        for cycle in range(1, CYCLES + 1):
+            shown = self._begun(f"shown-{cycle}", {"sources": runs})
+            shown_to = self._policy(f"shown-to-{cycle}", shown, self._given(shown, CORRECTED), 0)
+            settings = {**self._explored(2), "grow": {**GROW, "also": runs}, "policy": shown_to.in_loop()}
+            grew.append(turn(self._config("coevolve", f"explored-{cycle}", **settings), here=True))
+            new = [task for task, _ in grown(grew[-1]) if task.id not in seen]
+            if new:
+                seen |= {task.id for task in new}
+                self._play(f"guided.grown-{cycle}", new, 1, PERSON, 0, shown_to)
+                runs = [*runs, f"guided.grown-{cycle}"]
+        walked = [*runs, *(run for loop in grew for run in self._walked(loop))]
+        raw = {"sources": walked, "play": [each for loop in grew for each in self._born(loop)]}
         evolved = turn(self._config("curateevo", "evolved", **EVOLVE, **self._recipe(), raw=raw), here=True)
         parts = {
-            "guiding": self._turns(run) + self._turns(again),
-            "exploring": self._exploring(explored),
+            "guiding": sum(map(self._turns, runs)),
+            "exploring": sum(map(self._exploring, grew)),
             "reading": self._reading(evolved),
             "deciding": self._deciding(evolved),
         }
         self.told |= {f"composed, {name}": float(count) for name, count in parts.items()}
-        self.told |= self._grown("composed", explored) | self._kept("composed", evolved)
+        self.told |= self._grown("composed", *grew) | self._kept("composed", evolved)
         return evolved, self._last(evolved), sum(parts.values())
 
     def guide(self, used: dict[str, float]) -> tuple[Loop[Any], Curated, int]:
@@ -328,8 +333,8 @@ class Arms:
             runs = {each.run_id for each in lake.trajectories() if each.run_id.startswith(f"{loop.config.line}.dev.")}
         return sum(map(self._turns, runs))
 
-    def _grown(self, name: str, loop: Loop[Any]) -> dict[str, float]:
-        return {f"{name}, grown": float(sum(len(said["accepted"]) for said in self._growths(loop)))}
+    def _grown(self, name: str, *loops: Loop[Any]) -> dict[str, float]:
+        return {f"{name}, grown": float(sum(len(said["accepted"]) for loop in loops for said in self._growths(loop)))}
 
     def _kept(self, name: str, loop: Loop[Any]) -> dict[str, float]:
         stages = [loop.outputs(each.name) for each in loop.plan if each.kind in ("effect", "efficiency")]
