@@ -2,13 +2,13 @@
 
     python benchmarks/learning/coevolve.py --env boxes --policy tiny --seeds 60 61 62 63 64 65 66 67
 
-A policy from nothing imitates the expert on lessons of all kinds, a little of each. GRPO is then given tasks as a user
-has them, of which most are easy and few are long (examples/coevolve/boxes.py). From there each arm is a whole
+A policy from nothing imitates the expert: in boxes on lessons of which few are long, in halls in other buildings, where
+most doors have other keys. GRPO is then given tasks as a user has them, of which most are easy. From there each arm is a whole
 `silva loop coevolve`, with the same rounds, groups and steps: `static` (the initial tasks stay), `start` (as many tasks as
 the others grow in all, of unguided exploration, at the first growth), `random` (explored as much as CoEvolve, without
 signals), `coevolve`, and that without one signal (`no forgetting`, `no boundary`, `no rare`), without validation (`no
-validation`). Boxes has goals in words that cannot be reached (examples/coevolve/boxes.py): the writer's are such in two of
-three cases. Held-out tasks are of six kinds in equal numbers, in places nobody has been in; two attempts at temperature 1.
+validation`). Both have goals in words that cannot be reached (examples/coevolve): in boxes the writer's are such in two of
+three cases. Held-out tasks are of all kinds in equal numbers, in places nobody has been in; two attempts at temperature 1.
 
 The claim: CoEvolve > static > zero-shot, and CoEvolve > start, intervals over seeds and tasks above 0. All else is printed
 whatever it says. `--seeds 60` runs one seed; rows of seeds run apart are put together by `--kept`.
@@ -47,22 +47,23 @@ SEEDS = tuple(range(60, 68))
 ATTEMPTS = 2
 """At each held-out task."""
 SHAPE = Shape(width=64, inner=128, layers=2, context=768)
-POOL, INITIAL = 100, 30
+POOL, INITIAL = 100, 60
 """Tasks that arms are given, and how many of those GRPO begins with."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Begun:
-    """How a seed's policy is made: so many `lessons` of a `split`."""
+    """How a seed's policy is made: so many `lessons` of a `split`; and the `rate` at which GRPO learns."""
 
     split: str
     lessons: int
     teach: dict[str, Any]
+    rate: float
 
 
 BEGUN = {
-    "boxes": Begun(split="lessons", lessons=1400, teach={"batch": 16, "rate": 3e-3, "epochs": 8}),
-    "halls": Begun(split="elsewhere", lessons=1600, teach={"batch": 16, "rate": 4e-3, "epochs": 8}),
+    "boxes": Begun(split="lessons", lessons=2500, teach={"batch": 16, "rate": 4e-3, "epochs": 10}, rate=5e-4),
+    "halls": Begun(split="elsewhere", lessons=1600, teach={"batch": 16, "rate": 4e-3, "epochs": 8}, rate=1e-3),
 }
 """In halls a policy comes from other buildings, in which most doors have other keys."""
 ROUND: dict[str, Any] = {
@@ -70,19 +71,18 @@ ROUND: dict[str, Any] = {
     "tasks": 24,
     "group": 8,
     "algorithm": {"name": "grpo", "parameters": {"normalise": "sequence"}},
-    "optimiser": {"learning_rate": 1e-3},
     "steps": 2,
     "batch": 24,
 }
 """Each walk counts alike: failed ones are twice as long as the others here, and by tokens they would outweigh them. Two
 steps on all groups: behind more of them the policy is another one than that which played (docs/reference/learning.md)."""
 GROW: dict[str, Any] = {
-    "every": 2,
-    "contexts": 24,
-    "tasks": 24,
+    "every": 4,
+    "contexts": 40,
+    "tasks": 40,
     "tried": 2.0,
-    "explore": {"rounds": 2, "steps": 6},
-    "explorer": {"name": "policy", "options": {"temperature": 1.3, "share": 0.6}},
+    "explore": {"rounds": 2, "steps": 8},
+    "explorer": {"name": "policy", "options": {"temperature": 1.2, "share": 0.15}},
     "abstracter": {"name": "hindsight", "options": {"least": 1, "whole": True}},
     "written": 1,
     "attempts": 2,
@@ -133,7 +133,7 @@ def arm(folder: str, env: str, number: int, base: Student, name: str) -> dict[st
     if file.is_file():
         return json.loads(file.read_text(encoding="utf-8"))
     began, spent = time.monotonic(), _processor()
-    loop = turn(_config(experiment, base, ARMS[name]), _watch(name), here=True)
+    loop = turn(_config(experiment, base, ARMS[name], BEGUN[env].rate), _watch(name), here=True)
     version = head_of(loop)
     trained = None if version == loop.given("base")["version"] else Path(playing(loop, version).removeprefix("local:"))
     student = Student(name=name.replace(" ", "-"), base=base.base, trained=trained or base.trained)
@@ -160,7 +160,7 @@ def taught(seed: Seed) -> Student:
     return experiment.fit("taught", student, experiment.samples("expert"), {"name": "sft"}, **begun.teach)
 
 
-def _config(experiment: Experiment, base: Student, grow: dict[str, Any]) -> CoEvolveConfig:
+def _config(experiment: Experiment, base: Student, grow: dict[str, Any], rate: float) -> CoEvolveConfig:
     file = experiment.folder / "grpo.jsonl"
     if not file.is_file():
         file.write_text("".join(f"{line}\n" for line in write_tasks(experiment.learn[:POOL])), encoding="utf-8")
@@ -181,7 +181,7 @@ def _config(experiment: Experiment, base: Student, grow: dict[str, Any]) -> CoEv
             "judge": {"every": 1000},
             "initial": INITIAL,
             "grow": {**GROW, **grow},
-            "rounds": [ROUND],
+            "rounds": [{**ROUND, "optimiser": {"learning_rate": rate}}],
             "threads": 1,
         }
     )

@@ -130,15 +130,15 @@ class Arms:
         self._common = guided
         runs, grew, seen = [str(guided.given("round-1.rollout")["run"])], list[Loop[Any]](), set[str]()
         for cycle in range(1, CYCLES + 1):
-            shown = self._begun(f"shown-{cycle}", {"sources": runs})
-            shown_to = self._policy(f"shown-to-{cycle}", shown, self._given(shown, CORRECTED), 0)
+            shown = self._begun(f"cycle-{cycle}.shown", {"sources": runs})
+            shown_to = self._policy(f"cycle-{cycle}.policy", shown, self._given(shown, CORRECTED), 0)
             settings = {**self._explored(2), "grow": {**GROW, "also": runs}, "policy": shown_to.in_loop()}
-            grew.append(turn(self._config("coevolve", f"explored-{cycle}", **settings), here=True))
+            grew.append(turn(self._config("coevolve", f"cycle-{cycle}.explored", **settings), here=True))
             new = [task for task, _ in grown(grew[-1]) if task.id not in seen]
             if new:
                 seen |= {task.id for task in new}
-                self._play(f"guided.grown-{cycle}", new, 1, PERSON, 0, shown_to)
-                runs = [*runs, f"guided.grown-{cycle}"]
+                self._play(f"cycle-{cycle}.guided", new, 1, PERSON, 0, shown_to)
+                runs = [*runs, f"cycle-{cycle}.guided"]
         walked = [*runs, *(run for loop in grew for run in self._walked(loop))]
         raw = {"sources": walked, "play": [each for loop in grew for each in self._born(loop)]}
         evolved = turn(self._config("curateevo", "evolved", **EVOLVE, **self._recipe(), raw=raw), here=True)

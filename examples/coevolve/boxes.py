@@ -7,8 +7,9 @@ What a closed box holds is not seen, and a place allows goals in words that cann
 there, or one in a locked box without a key. The environment says what actions brought about and makes it a task (port
 `Synthesis`), lists the valid actions (`ListsActions`), and knows the shortest way (its expert searches it).
 
-Tasks of `train` are as a user's first tasks are: most of them easy, few of them long. Those of `test` and of `lessons`
-are of all kinds in equal numbers, in places of their own, and can be solved.
+Tasks of `train` are as a user's first tasks are: most of them easy, few of them long. Those of `test` are of all kinds
+in equal numbers; few of the `lessons` have a lock in them. Each split has places of its own, and tasks that can be
+solved.
 """
 
 from __future__ import annotations
@@ -30,11 +31,13 @@ THINGS = ("cup", "pen", "coin", "rope", "book")
 KEY, TABLE = "key", "table"
 VERBS = ("open", "unlock", "take", "put")
 WHATS = (*COLOURS, *THINGS, KEY, TABLE)
-PLACES = {"train": range(480), "lessons": range(480, 1000), "test": range(1000, 1120)}
+PLACES = {"train": range(480), "lessons": range(2000, 4800), "test": range(1000, 1120)}
 KINDS = ("open", "hold", "put", "open locked", "hold locked", "put locked")
 """Kinds of tasks: what is asked, and whether a lock stands in the way."""
 TAIL = {"open": 10, "hold": 8, "put": 2, "open locked": 2, "hold locked": 1, "put locked": 1}
 """How often each is among the tasks of `train`."""
+TAUGHT = {"open": 6, "hold": 6, "put": 6, "open locked": 2, "hold locked": 1, "put locked": 1}
+"""How often each is among the `lessons`."""
 LONGEST = 12
 
 _TOOL = Tool(
@@ -167,13 +170,13 @@ class Boxes:
 
     @classmethod
     def tasks(cls, split: str = "train") -> Iterable[Task]:
-        """A task of each place that has one: kinds as `TAIL` has them (train), or in turn (test); several of each place
-        (lessons)."""
+        """A task of each place that has one: kinds as `TAIL` or `TAUGHT` has them, or in turn (test)."""
         if split not in PLACES:
             raise UsageError(f"no split {split!r}; there are {', '.join(PLACES)}")
         draw = Random(f"tasks of {split}")
-        for at, (number, _) in enumerate(product(PLACES[split], range(4 if split == "lessons" else 1))):
-            wanted = draw.choices(list(TAIL), list(TAIL.values()))[0] if split == "train" else KINDS[at % len(KINDS)]
+        for at, number in enumerate(PLACES[split]):
+            often = {"train": TAIL, "lessons": TAUGHT}.get(split)
+            wanted = draw.choices(list(often), list(often.values()))[0] if often else KINDS[at % len(KINDS)]
             found = [goal for goal in listed(place(number)) if kinds(number).get(words(goal)) == wanted]
             if found:
                 yield task_of(number, draw.choice(found), split, wanted)

@@ -12,7 +12,8 @@ TRAINS = ("select", "train", "register")
 
 def stages(config: CoEvolveConfig) -> list[Stage]:
     """The stages, in the order in which they run. Tasks grow before anything is selected: a round in which no group's
-    rewards differ has nothing to train on, and the next one needs other tasks all the more."""
+    rewards differ has nothing to train on, and the next one needs other tasks all the more. Signals are read where
+    tasks grow: reading all that was played takes longer with every round."""
     whole = decisive_values(config)
     plan = Plan(config.seed, digest("coevolve", decisive({name: whole[name] for name in BEFORE})))
     for kind in ("base", "survey", "split", "measure"):
@@ -21,7 +22,7 @@ def stages(config: CoEvolveConfig) -> list[Stage]:
     grows = set(config.grows_after)
     for number, settings in enumerate(config.rounds, start=1):
         plan.knows(whole["rounds"][number - 1])
-        own = ("rollout", "signals", *(("grow",) if number in grows else ())) if settings.source == "policy" else ()
+        own = ("rollout", *(("signals", "grow") if number in grows else ())) if settings.source == "policy" else ()
         measured = ("measure",) if number % config.judge.every == 0 else ()
         for kind in (*own, *TRAINS, *measured, "judge"):
             plan.add(kind, number)

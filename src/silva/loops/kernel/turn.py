@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from silva.loops.kernel.kinds import kind, read_loop
 from silva.loops.kernel.ledger import Entry
 from silva.loops.kernel.loop import CONFIG, Loop
 from silva.loops.kernel.stage import Nothing, Stage, Waiting
+from silva.models.local.shared import sharing
 from silva.train.engines.open import SHARED_CORES
 
 LOCK = ".loop.lock"
@@ -65,9 +67,10 @@ def turn(
             loop = kind(config.loop).open(config)
             check(loop)
             loop.keep_config()
-            for stage in loop.plan:
-                if stage.kind == until or not _one(loop, stage, watch, _here if here else _work):
-                    break
+            with sharing(1) if here else nullcontext():  # what one version plays, one server serves
+                for stage in loop.plan:
+                    if stage.kind == until or not _one(loop, stage, watch, _here if here else _work):
+                        break
             return loop
     except Timeout as error:
         raise UsageError(f"folder {folder}: this loop is being run already; wait for it, or end it") from error

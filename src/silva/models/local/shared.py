@@ -18,13 +18,21 @@ from silva.models.local.vllm_child import start_vllm
 Kind = tuple[str, int | None, int, Path | None]
 """Engine, threads, rows and weights."""
 
-_SHARED: ContextVar[dict[Kind, Child] | None] = ContextVar("shared", default=None)
+
+class _Servers(dict[Kind, Child]):
+    def __init__(self, most: int | None) -> None:
+        super().__init__()
+        self.most = most
+
+
+_SHARED: ContextVar[_Servers | None] = ContextVar("shared", default=None)
 
 
 @contextmanager
-def sharing() -> Iterator[None]:
-    """Share the servers that are started within, across event loops; they stop at the end."""
-    shared: dict[Kind, Child] = {}
+def sharing(most: int | None = None) -> Iterator[None]:
+    """Share the servers that are started within, across event loops; they stop at the end. Of `most` at once (None: no
+    limit) the oldest stops where one more is started."""
+    shared = _Servers(most)
     token = _SHARED.set(shared)
     try:
         yield
@@ -35,7 +43,7 @@ def sharing() -> Iterator[None]:
 
 def start_anew() -> None:
     """Stop what is shared: who asks next gets a new process. For when one may be what broke."""
-    _stop(_SHARED.get() or {})
+    _stop(_SHARED.get())
 
 
 def started(
@@ -50,6 +58,8 @@ def started(
     shared, kind = _SHARED.get(), (engine, threads, rows, weights)
     child = shared.get(kind) if shared is not None else None
     if child is None or not child.running:
+        while shared and shared.most is not None and len(shared) >= shared.most:
+            shared.pop(next(iter(shared))).stop_now()
         if engine == "vllm" and weights is not None:
             child = start_vllm(rows, weights)
         else:
@@ -60,6 +70,6 @@ def started(
     return child, None
 
 
-def _stop(shared: dict[Kind, Child]) -> None:
+def _stop(shared: _Servers | None) -> None:
     while shared:
         shared.popitem()[1].stop_now()
