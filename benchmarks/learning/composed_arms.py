@@ -92,7 +92,6 @@ RECIPE: dict[str, Any] = {
     "optimiser": {"learning_rate": 0.003, "schedule": "cosine", "warmup": 10, "floor": 0.1},
 }
 EVOLVE: dict[str, Any] = {
-    "initial": "all-operators",
     "epochs": 1,
     "candidates": {"effect": 2},
     "accept": {"margin": 0.15},
@@ -104,6 +103,9 @@ PROVEN = 1
 _HEAD = "from operators import *\n\n\ndef curate(raw):\n    walks = known_successes(raw)\n"
 CORRECTED = f"{_HEAD}    walks = no_loss_on_faults(walks)\n    return output(sft=imitate(walks))\n"
 """Guidance alone: walks that succeeded, turns that were called bad as context only."""
+FIRST = "from operators import *\n\n\ndef curate(raw):\n    walks = known_successes(in_hindsight(raw))\n"
+FIRST += "    walks = no_loss_on_faults(walks)\n    return output(sft=imitate(walks))\n"
+"""What evolves: walks under what they did, without what was called bad."""
 SOLVED = f"{_HEAD}    walks = without_repeats(walks)\n    return output(sft=imitate(walks))\n"
 """Exploration alone: solutions, and attempts that succeeded, each once."""
 
@@ -235,7 +237,9 @@ class Arms:
         }
 
     def _recipe(self) -> dict[str, Any]:
-        return {"recipe": RECIPE, "measure": {"seeds": 1, "temperature": 1.0}}
+        first = self.experiment.folder / "first.py"
+        first.write_text(FIRST, encoding="utf-8")
+        return {"initial": str(first), "recipe": RECIPE, "measure": {"seeds": 1, "temperature": 1.0}}
 
     def _begun(self, name: str, raw: dict[str, Any]) -> Loop[Any]:
         """A CurateEvo loop up to where curations are judged: its corpus and its recipe, and no evolution."""

@@ -99,9 +99,10 @@ def _without_signals(loop: Loop[CoEvolveConfig]) -> None:
 
 def _grows_where_a_grown_task_was_explored(loop: Loop[CoEvolveConfig]) -> None:
     task, how = grown(loop)[0]
-    with Lake.open(loop.lake) as lake:
-        asyncio.run(keep(lake, "later", [task]))  # as an exploration that begins at it keeps it
-    again = Candidate(place=task, goal=how.goal, solution=how.solution)
-    asyncio.run(growing.admitted(loop, "later", [again], 3, ()))
-    with Lake.open(loop.lake, mode="read") as lake:
-        assert [(each.round, each.reason) for _, each in born(lake, "later", 3)] == [(3, "known")]
+    for run, round in (("later", 3), ("of another loop", how.round)):
+        with Lake.open(loop.lake) as lake:
+            asyncio.run(keep(lake, run, [task]))  # as an exploration that begins at it keeps it
+        again = Candidate(place=task, goal=how.goal, solution=how.solution)
+        asyncio.run(growing.admitted(loop, run, [again], round, ()))
+        with Lake.open(loop.lake, mode="read") as lake:
+            assert [(each.round, each.reason) for _, each in born(lake, run, round)] == [(round, "known")]

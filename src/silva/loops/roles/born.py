@@ -121,15 +121,17 @@ def born_of(task: Task) -> Born | None:
 
 
 def born(lake: Lake, run: str, round: int | None = None) -> list[tuple[Task, Born]]:
-    """The synthesised tasks of a run, refused ones too, by id. With `round` those that were made in that round alone: a
-    run that was explored from tasks of earlier rounds has these, too.
+    """The synthesised tasks of a run, refused ones too, by id. With `round` those alone that it made in that round: a
+    run that was explored from tasks of earlier rounds, or of another loop, has these, too.
 
     Raises:
         StoreError: what one says of itself cannot be read.
     """
     tasks = sorted(lake.tasks(run_id=run), key=lambda task: task.id)
     made = [(task, found) for task in tasks if (found := born_of(task)) is not None]
-    return [(task, found) for task, found in made if round is None or found.round == round]
+    if round is None:
+        return made
+    return [(task, found) for task, found in made if found.round == round and found.source.explored in ("", run)]
 
 
 async def keep(lake: Lake, run: str, tasks: Iterable[Task]) -> list[Task]:
