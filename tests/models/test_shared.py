@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -11,7 +12,7 @@ import pytest
 from silva.models import Request, connect
 from silva.models.child import Child
 from silva.models.connect import Options, serve_spec
-from silva.models.local.shared import sharing, start_anew, started
+from silva.models.local.shared import only_last, sharing, start_anew, started
 from silva.models.tiny.folder import write_tiny
 from silva.models.tiny.shape import Shape
 from silva.rollout.conversations import expert_conversations
@@ -44,6 +45,11 @@ def test_a_server_is_shared_until_the_end_or_until_it_is_started_anew(tmp_path: 
         last, second = asyncio.run(answered()), process()
         assert second is not first  # its port may be the first one's, which is free again
         assert second.running and not first.running
+        shutil.copytree(tmp_path / "tiny", tmp_path / "other")
+        other = started(1, Options().rows, tmp_path / "other")[0]
+        assert process() is second and other.running
+        only_last()
+        assert second.running and not other.running
     for url in (one, last):
         with pytest.raises(OSError):
             urlopen(url, timeout=30)

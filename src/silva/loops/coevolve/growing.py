@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from silva.envs import HostPool
+from silva.envs import EnvError, HostPool
 from silva.envs import Registry as Environments
 from silva.errors import UsageError
 from silva.lake import Lake
@@ -136,7 +136,7 @@ async def unknown(loop: Loop[CoEvolveConfig], candidates: Sequence[Candidate], k
     there, found = set(known), list[Candidate]()
     async with hosts(loop) as pool, pool.lease() as env:
         for each in candidates:
-            with suppress(UsageError):  # the place has no such goal, which validation says
+            with suppress(UsageError, EnvError):  # validation says what is wrong with it
                 if (await env.task(each.place, each.goal)).id in there:
                     continue
             found.append(each)

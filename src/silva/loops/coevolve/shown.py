@@ -215,7 +215,8 @@ def _refusals(loop: Loop[CoEvolveConfig], growths: Outputs) -> Sheet | None:
     refused = Counter[str]()
     for said in growths.values():
         refused.update(said["refused"])
-    rows += [("known already", "", sum(said.get("known", 0) for said in growths.values()), "")]
+    if known := sum(said.get("known", 0) for said in growths.values()):
+        rows += [("known already", "", known, "")]
     rows += [(f"refused: {reason}", "", "", count) for reason, count in refused.most_common()]
     return Sheet(title="From signals to tasks", columns=("signal", *_STEPS), rows=tuple(rows))
 

@@ -27,7 +27,7 @@ from silva.loops.kernel.kinds import kind, read_loop
 from silva.loops.kernel.ledger import Entry
 from silva.loops.kernel.loop import CONFIG, Loop
 from silva.loops.kernel.stage import Nothing, Stage, Waiting
-from silva.models.local.shared import sharing
+from silva.models.local.shared import only_last, sharing
 from silva.train.engines.open import SHARED_CORES
 
 LOCK = ".loop.lock"
@@ -67,10 +67,11 @@ def turn(
             loop = kind(config.loop).open(config)
             check(loop)
             loop.keep_config()
-            with sharing(1) if here else nullcontext():  # what one version plays, one server serves
+            with sharing() if here else nullcontext():  # what a version plays in several stages, one server serves
                 for stage in loop.plan:
                     if stage.kind == until or not _one(loop, stage, watch, _here if here else _work):
                         break
+                    only_last()
             return loop
     except Timeout as error:
         raise UsageError(f"folder {folder}: this loop is being run already; wait for it, or end it") from error

@@ -18,21 +18,13 @@ from silva.models.local.vllm_child import start_vllm
 Kind = tuple[str, int | None, int, Path | None]
 """Engine, threads, rows and weights."""
 
-
-class _Servers(dict[Kind, Child]):
-    def __init__(self, most: int | None) -> None:
-        super().__init__()
-        self.most = most
-
-
-_SHARED: ContextVar[_Servers | None] = ContextVar("shared", default=None)
+_SHARED: ContextVar[dict[Kind, Child] | None] = ContextVar("shared", default=None)
 
 
 @contextmanager
-def sharing(most: int | None = None) -> Iterator[None]:
-    """Share the servers that are started within, across event loops; they stop at the end. Of `most` at once (None: no
-    limit) the oldest stops where one more is started."""
-    shared = _Servers(most)
+def sharing() -> Iterator[None]:
+    """Share the servers that are started within, across event loops; they stop at the end."""
+    shared: dict[Kind, Child] = {}
     token = _SHARED.set(shared)
     try:
         yield
@@ -43,7 +35,15 @@ def sharing(most: int | None = None) -> Iterator[None]:
 
 def start_anew() -> None:
     """Stop what is shared: who asks next gets a new process. For when one may be what broke."""
-    _stop(_SHARED.get())
+    _stop(_SHARED.get() or {})
+
+
+def only_last() -> None:
+    """Stop what is shared but the server that was asked for last: between two pieces of work, of which the next one may
+    ask for the same weights."""
+    shared = _SHARED.get()
+    while shared and len(shared) > 1:
+        shared.pop(next(iter(shared))).stop_now()
 
 
 def started(
@@ -58,18 +58,17 @@ def started(
     shared, kind = _SHARED.get(), (engine, threads, rows, weights)
     child = shared.get(kind) if shared is not None else None
     if child is None or not child.running:
-        while shared and shared.most is not None and len(shared) >= shared.most:
-            shared.pop(next(iter(shared))).stop_now()
         if engine == "vllm" and weights is not None:
             child = start_vllm(rows, weights)
         else:
             child = start_local(threads, rows, None, weights)
     if shared is None:
         return child, child.stop_now
+    shared.pop(kind, None)  # what is asked for stands last
     shared[kind] = child
     return child, None
 
 
-def _stop(shared: _Servers | None) -> None:
+def _stop(shared: dict[Kind, Child]) -> None:
     while shared:
         shared.popitem()[1].stop_now()
