@@ -100,11 +100,11 @@ EVOLVE: dict[str, Any] = {
 PROVEN = 1
 """Trainings of each arm's data, by a seed that nothing decided."""
 
-_HEAD = "from operators import *\n\n\ndef curate(raw):\n    walks = known_successes(raw)\n"
+_CURATE = "from operators import *\n\n\ndef curate(raw):\n"
+_HEAD = f"{_CURATE}    walks = known_successes(raw)\n"
 CORRECTED = f"{_HEAD}    walks = no_loss_on_faults(walks)\n    return output(sft=imitate(walks))\n"
 """Guidance alone: walks that succeeded, turns that were called bad as context only."""
-FIRST = "from operators import *\n\n\ndef curate(raw):\n    walks = known_successes(in_hindsight(raw))\n"
-FIRST += "    walks = no_loss_on_faults(walks)\n    return output(sft=imitate(walks))\n"
+FIRST = f"{_CURATE}    walks = no_loss_on_faults(known_successes(in_hindsight(raw)))\n    return output(sft=imitate(walks))\n"
 """What evolves: walks under what they did, without what was called bad."""
 SOLVED = f"{_HEAD}    walks = without_repeats(walks)\n    return output(sft=imitate(walks))\n"
 """Exploration alone: solutions, and attempts that succeeded, each once."""
@@ -125,6 +125,8 @@ class Arms:
         self._file = experiment.folder / "given.jsonl"
         given = experiment.learn[logged : logged + GIVEN]
         self._file.write_text("".join(f"{line}\n" for line in write_tasks(given)), encoding="utf-8")
+        self._first = experiment.folder / "first.py"
+        self._first.write_text(FIRST, encoding="utf-8")
 
     def composed(self, used: dict[str, float]) -> tuple[Loop[Any], Curated, int]:
         """All three, one behind the other; each reads what the one before left on the lake."""
@@ -237,9 +239,7 @@ class Arms:
         }
 
     def _recipe(self) -> dict[str, Any]:
-        first = self.experiment.folder / "first.py"
-        first.write_text(FIRST, encoding="utf-8")
-        return {"initial": str(first), "recipe": RECIPE, "measure": {"seeds": 1, "temperature": 1.0}}
+        return {"initial": str(self._first), "recipe": RECIPE, "measure": {"seeds": 1, "temperature": 1.0}}
 
     def _begun(self, name: str, raw: dict[str, Any]) -> Loop[Any]:
         """A CurateEvo loop up to where curations are judged: its corpus and its recipe, and no evolution."""
