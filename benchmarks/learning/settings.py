@@ -8,7 +8,7 @@
     reasoning-gym/…  one generator's questions, one turn, the answer between tags
     houses           the skills' (examples/skills/houses.py): a lever to pull that only who was there knows
     depot            CurateEvo's (examples/curateevo/depot.py): a log full of faults to learn from, some goals infeasible
-    parcels          CoEvolve's, too (examples/coevolve/parcels.py): what is called what has to be found out, as in depot
+    halls            CoEvolve's, too (examples/coevolve/halls.py): doors behind doors, whose keys have to be found out
     boxes            CoEvolve's (examples/coevolve/boxes.py): goals may be out of reach; most tasks to learn from are easy
     errands          the safety loop's (examples/safety/errands.py): take, give, say so; some ask to do what a note says
 

@@ -1,7 +1,7 @@
 """Halls: two wings of six halls, one behind the other; which of four keys opens which door is to be found out.
 
     Walled: east 4, west 5.  Goal: reach west 2.
-    act(go west) ─▶ act(use red) ─▶ "You are in west 1." ─▶ act(use blue) ─▶ "You are in west 2." ─▶ Done.
+    act(go west) ─▶ act(use red) ─▶ "You are in west 1." ─▶ act(use blue) ─▶ "You are in west 2." ─▶ done
 
 A hall is reached by who knows the doors before it, and tries are few. So what can be brought about grows with what a
 policy has learnt: who explores at the beginning seldom finds what lies deep. A goal may lie behind a wall: it cannot be
@@ -152,11 +152,11 @@ class Halls:
         return Observation(messages=(system("You work in a house of many halls."), opening), tools=(_TOOL,))
 
     async def step(self, action: Message) -> Observation:
-        """Carry out the calls; words without a call end it."""
+        """Carry out the calls; the goal ends it, and so do words without a call."""
         if not action.tool_calls:
-            return Observation(reward=float(self._reached), done=True)
+            return Observation(reward=0.0, done=True)
         answers = tuple(tool_result(each.id, self._do(_read(each.arguments)), each.name) for each in action.tool_calls)
-        return Observation(messages=answers)
+        return Observation(messages=answers, reward=float(self._reached), done=self._reached)
 
     async def evaluate(self) -> Evaluation:
         """1 where one has been in the hall."""
@@ -165,9 +165,9 @@ class Halls:
     async def expert(self) -> Message:
         """The next action of the shortest way; gives up where there is none. Elsewhere it does not know each key by
         heart, and tries another one at times."""
-        found = None if self._reached else self._building.way(self._hall, self._goal)
+        found = self._building.way(self._hall, self._goal)
         if not found:
-            return assistant("Done.") if self._reached else await self.null()
+            return await self.null()
         verb, what = found[0]
         if verb == "use" and not self._knows and self._draw.random() < TRIES:
             what = self._draw.choice(KEYS)
@@ -211,7 +211,7 @@ class Halls:
         return [*(_act("go", wing) for wing in WINGS if self._hall != (wing, 0)), *(_act("use", key) for key in keys)]
 
     def _do(self, action: tuple[str, str]) -> str:
-        there = self._building.after(self._hall, *action)
+        there = None if self._reached else self._building.after(self._hall, *action)
         if there is None:
             return "Nothing happens."
         self._hall, self._reached = there, self._reached or there == self._goal
