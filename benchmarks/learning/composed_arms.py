@@ -87,7 +87,7 @@ ROUND: dict[str, Any] = {
 ALONE = 4
 """Rounds of exploration alone, a growth behind each but the last."""
 RECIPE: dict[str, Any] = {
-    "steps": 1000,
+    "steps": 500,
     "batch": 16,
     "optimiser": {"learning_rate": 0.003, "schedule": "cosine", "warmup": 10, "floor": 0.1},
 }
