@@ -94,7 +94,6 @@ RECIPE: dict[str, Any] = {
 EVOLVE: dict[str, Any] = {
     "epochs": 1,
     "candidates": {"effect": 2},
-    "accept": {"margin": 0.15},
     "ablate": {"efficiency": True, "rl": True, "memory": True},
 }
 PROVEN = 1
@@ -145,7 +144,9 @@ class Arms:
                 runs = [*runs, f"cycle-{cycle}.guided"]
         walked = [*runs, *(run for loop in grew for run in self._walked(loop))]
         raw = {"sources": walked, "play": [each for loop in grew for each in self._born(loop)]}
-        evolved = turn(self._config("curateevo", "evolved", **EVOLVE, **self._recipe(), raw=raw), here=True)
+        tasks = {"file": str(self._decided(grew)), **SPLIT}
+        settings = {**EVOLVE, **self._recipe(), "raw": raw, "tasks": tasks}
+        evolved = turn(self._config("curateevo", "evolved", **settings), here=True)
         parts = {
             "guiding": sum(map(self._turns, runs)),
             "exploring": sum(map(self._exploring, grew)),
@@ -250,6 +251,15 @@ class Arms:
         if why:
             raise SystemExit(f"{loop.config.line}: {why}")
         return data
+
+    def _decided(self, grew: Sequence[Loop[Any]]) -> Path:
+        """The file of the tasks by which curation is judged: a part of what was given, and of what grew, so that it is not
+        judged by easy tasks alone. That part of what grew is not learnt from."""
+        new = {task.id: task for loop in grew for task, _ in grown(loop)}
+        file = self.experiment.folder / "decided.jsonl"
+        given = self._file.read_text(encoding="utf-8")
+        file.write_text(given + "".join(write_tasks(list(new.values()))), encoding="utf-8")
+        return file
 
     def _last(self, loop: Loop[Any]) -> Curated:
         return self._given(loop, source(loop, str((present(loop) or {})["digest"])).source)
