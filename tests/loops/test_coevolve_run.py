@@ -12,6 +12,7 @@ import pytest
 from one_process import begin_whole, kill_in
 from small_coevolve import growing as configuration
 
+from silva.envs.protocol import Goal
 from silva.lake import Lake
 from silva.loops.coevolve import growing
 from silva.loops.coevolve.config import CoEvolveConfig
@@ -23,8 +24,11 @@ from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.shown import read_shown
 from silva.loops.kernel.turn import turn
 from silva.loops.line.head import registry
-from silva.loops.roles import Candidate, born
+from silva.loops.line.play import tasks_named
+from silva.loops.roles import Candidate, Context, Explored, Walk, born
 from silva.loops.roles.born import keep
+from silva.rollout.acted import Acted
+from silva.tree import Usage
 
 pytestmark = pytest.mark.slow
 
@@ -60,6 +64,7 @@ def test_a_killed_loop_grows_the_same_tasks_and_makes_the_same_versions(tmp_path
     assert made(one) == made(other)
     _grew(one)
     _shows(one)
+    _an_attempt_brings_about_more_than_it_was_for(one)
     _without_signals(one)
     _grows_where_a_grown_task_was_explored(one)
 
@@ -87,6 +92,29 @@ def _shows(loop: Loop[CoEvolveConfig]) -> None:
     assert {"From signals to tasks", "Who acted"} <= {each.title for each in found.tables}
     page = (loop.folder / "report.html").read_text(encoding="utf-8")
     assert "<script" not in page and "Tasks born" in page
+
+
+def _an_attempt_brings_about_more_than_it_was_for(loop: Loop[CoEvolveConfig]) -> None:
+    with Lake.open(loop.lake, mode="read") as lake:
+        played = lake.trajectories(run_id=loop.given("survey")["run"])
+        walk = next(each for each in played if "/put-" in each.task_id and each.outcome.success)
+    place = tasks_named(loop, [walk.task_id])[0]
+    began = Walk(trajectory=walk, context=Context(trajectory=walk.id, signal="rare"), task=place, before=0)
+    explored = Explored(
+        run="explored",
+        walks=(began,),
+        turns=0,
+        acted=Acted.of("explorer", "policy", Usage()),
+        left_out={},
+        failed={},
+        remaining=0,
+    )
+    wanted = Candidate(place=place, goal=Goal(words=place.data["goal"]["thing"], data=place.data["goal"]))
+    walks = growing.attempted(explored, wanted, [walk])
+    found = asyncio.run(growing.abstracted(loop, explored.run, walks))
+    thing = place.data["goal"]["thing"]
+    assert {f"hold {thing}", place.instruction.partition(": ")[2]} <= {each.goal.words for each in found}
+    assert {(each.source.explored, each.source.signal) for each in found} == {("explored", "rare")}
 
 
 def _without_signals(loop: Loop[CoEvolveConfig]) -> None:

@@ -29,7 +29,8 @@ class GrowConfig(Section):
     places that one growth explores at, kinds of signals in turn; `tasks`: the most new tasks of one growth; `tried`:
     candidates that are validated for each of them. `signals`: the readers, with their options; `also`: runs of the lake
     that are read at the first growth, such as guided ones. `written`: goals that the writer adds for each place, which
-    the policy attempts `attempts` times: what it never solves is refused unless nothing is executed.
+    the policy attempts `attempts` times: what it never solves is refused unless nothing is executed. What else an
+    attempt brings about counts like what an exploration did, and it goes on behind the place's own task.
     """
 
     by: Literal["signals", "random", "start", "nothing"] = "signals"

@@ -1,7 +1,10 @@
 """One growth: from contexts to candidates that may become tasks, on live environments.
 
-contexts ─▶ explore (a run of branches) ─▶ abstracter ─┐
-places ─▶ writer ─▶ the policy attempts each ──────────┴▶ candidates, in turn ─▶ admission ─▶ tasks, with how they came
+contexts ─▶ explore (a run of branches) ──────┬▶ abstracter ─┐
+places ─▶ writer ─▶ the policy attempts each ─┴──────────────┴▶ candidates, in turn ─▶ admission ─▶ tasks, with how
+                                                                                                    they came
+An attempt at what a writer says is an exploration, too: most environments end a walk where its task is done, so that
+who explores under a task that it can do sees nothing behind it.
 """
 
 from __future__ import annotations
@@ -23,7 +26,7 @@ from silva.lake import Lake
 from silva.loops.coevolve.config import CoEvolveConfig
 from silva.loops.coevolve.tasks import held_out
 from silva.loops.kernel.loop import Loop
-from silva.loops.roles import Candidate, Context, Explored, Held, admit, born, explore, make
+from silva.loops.roles import Candidate, Context, Explored, Held, Walk, admit, born, explore, make
 from silva.loops.roles.held import opening_of
 from silva.rollout import RolloutConfig
 from silva.rollout.guided_nodes import not_taken, takes_turn
@@ -75,13 +78,14 @@ async def walked(loop: Loop[CoEvolveConfig], base: RolloutConfig, contexts: Sequ
         return await explore(lake, base, explorer, contexts, grow.explore)
 
 
-async def abstracted(loop: Loop[CoEvolveConfig], explored: Explored) -> list[Candidate]:
-    """What the walks brought about that might be a task."""
+async def abstracted(loop: Loop[CoEvolveConfig], run: str, walks: Sequence[Walk]) -> list[Candidate]:
+    """What walks brought about that might be a task of an exploration's run."""
     grow = loop.config.grow
     abstracter = make("abstracter", grow.abstracter.name, grow.abstracter.options)
     with Lake.open(loop.lake, mode="read") as lake:
         async with hosts(loop) as pool, pool.lease() as env:
-            return await abstracter.abstract(env, lake, explored.walks)
+            found = await abstracter.abstract(env, lake, walks)
+    return [msgspec.structs.replace(each, source=msgspec.structs.replace(each.source, explored=run)) for each in found]
 
 
 async def written(loop: Loop[CoEvolveConfig], explored: Explored, seed: int) -> list[tuple[Candidate, Task | None]]:
@@ -110,6 +114,13 @@ async def written(loop: Loop[CoEvolveConfig], explored: Explored, seed: int) -> 
                 except UsageError:
                     found.append((made, None))
     return found
+
+
+def attempted(explored: Explored, candidate: Candidate, attempts: Iterable[Trajectory]) -> list[Walk]:
+    """Attempts at what a writer said of a place, as walks from there."""
+    seen = next(walk for walk in explored.walks if walk.task.id == candidate.place.id)
+    ended = [each for each in attempts if each.leaf_id is not None]
+    return [Walk(trajectory=each, context=seen.context, task=candidate.place, before=0) for each in ended]
 
 
 def solved(lake: Lake, candidate: Candidate, attempts: Iterable[Trajectory]) -> Candidate:

@@ -44,7 +44,7 @@ def run(loop: Loop[CoEvolveConfig], stage: Stage) -> Json:
     tell = teller(loop, stage, "parts (explored, abstracted, written, validated, measured)")
     explored = asyncio.run(growing.walked(loop, _base(loop, stage), contexts))
     tell(1, 5)
-    candidates = asyncio.run(growing.abstracted(loop, explored))
+    candidates = asyncio.run(growing.abstracted(loop, explored.run, explored.walks))
     tell(2, 5)
     more, attempted = _written(loop, stage, explored)
     candidates += more
@@ -117,7 +117,8 @@ def _base(loop: Loop[CoEvolveConfig], stage: Stage) -> RolloutConfig:
 
 
 def _written(loop: Loop[CoEvolveConfig], stage: Stage, explored: Explored) -> tuple[list[Candidate], int]:
-    """What the writer adds, with the policy's own solutions; and the turns that finding them took."""
+    """What the writer adds, with the policy's own solutions, and what else its attempts brought about; and the turns
+    that they took."""
     grow = loop.config.grow
     pairs = asyncio.run(growing.written(loop, explored, stage.seed))
     tasks = {task.id: task for _, task in pairs if task is not None}
@@ -131,8 +132,15 @@ def _written(loop: Loop[CoEvolveConfig], stage: Stage, explored: Explored) -> tu
     }
     result = play(loop, stage, loop.run_name(stage, "attempts"), list(tasks.values()), more)
     of_task: dict[str, list[Trajectory]] = {}
-    for each in result.trajectories:
+    for each in sorted(result.trajectories, key=lambda each: each.index):  # not as they happened to end
         of_task.setdefault(each.task_id, []).append(each)
     with Lake.open(loop.lake, mode="read") as lake:
         found = [growing.solved(lake, each, of_task.get(task.id, []) if task else []) for each, task in pairs]
+    walks = [
+        walk
+        for each, task in pairs
+        if task is not None
+        for walk in growing.attempted(explored, each, of_task.get(task.id, []))
+    ]
+    found += asyncio.run(growing.abstracted(loop, explored.run, walks))
     return found, sum(each.turns for each in result.trajectories)
