@@ -74,6 +74,8 @@ GROW: dict[str, Any] = {
     "explore": {"rounds": 2, "steps": 8},
     "explorer": {"name": "policy", "options": {"temperature": 1.2, "share": 0.3}},
     "abstracter": {"name": "hindsight", "options": {"least": 1, "whole": True}},
+    "written": 1,
+    "attempts": 2,
     "admission": {"validation": {"least": 1}},
 }
 ROUND: dict[str, Any] = {
@@ -136,6 +138,7 @@ class Arms:
             shown = self._begun(f"cycle-{cycle}.shown", {"sources": runs})
             shown_to = self._policy(f"cycle-{cycle}.policy", shown, self._given(shown, CORRECTED), 0)
             settings = {**self._explored(2), "grow": {**GROW, "also": runs}, "policy": shown_to.in_loop()}
+            settings["tasks"] = self._tasks_so_far(cycle, grew)
             grew.append(turn(self._config("coevolve", f"cycle-{cycle}.explored", **settings), here=True))
             new = [task for task, _ in grown(grew[-1]) if task.id not in seen]
             if new:
@@ -144,8 +147,7 @@ class Arms:
                 runs = [*runs, f"cycle-{cycle}.guided"]
         walked = [*runs, *(run for loop in grew for run in self._walked(loop))]
         raw = {"sources": walked, "play": [each for loop in grew for each in self._born(loop)]}
-        tasks = {"file": str(self._decided(grew)), **SPLIT}
-        settings = {**EVOLVE, **self._recipe(), "raw": raw, "tasks": tasks}
+        settings = {**EVOLVE, **self._recipe(), "raw": raw, "tasks": self._tasks_so_far(CYCLES + 1, grew)}
         evolved = turn(self._config("curateevo", "evolved", **settings), here=True)
         parts = {
             "guiding": sum(map(self._turns, runs)),
@@ -252,14 +254,14 @@ class Arms:
             raise SystemExit(f"{loop.config.line}: {why}")
         return data
 
-    def _decided(self, grew: Sequence[Loop[Any]]) -> Path:
-        """The file of the tasks by which curation is judged: a part of what was given, and of what grew, so that it is not
-        judged by easy tasks alone. That part of what grew is not learnt from."""
+    def _tasks_so_far(self, cycle: int, grew: Sequence[Loop[Any]]) -> dict[str, Any]:
+        """What is given and what has grown, as a loop's tasks: what grew is not found again, and curation is not judged by
+        easy tasks alone. The part of it that is for decisions is not learnt from."""
         new = {task.id: task for loop in grew for task, _ in grown(loop)}
-        file = self.experiment.folder / "decided.jsonl"
+        file = self.experiment.folder / f"tasks-{cycle}.jsonl"
         given = self._file.read_text(encoding="utf-8")
         file.write_text(given + "".join(write_tasks(list(new.values()))), encoding="utf-8")
-        return file
+        return {"file": str(file), **SPLIT}
 
     def _last(self, loop: Loop[Any]) -> Curated:
         return self._given(loop, source(loop, str((present(loop) or {})["digest"])).source)
