@@ -31,7 +31,7 @@ from silva.loops.roles.held import opening_of
 from silva.rollout import RolloutConfig
 from silva.rollout.guided_nodes import not_taken, takes_turn
 from silva.rollout.run import host_pool
-from silva.tree import Message, Task, Trajectory, digest
+from silva.tree import Message, Status, Task, Trajectory, digest
 
 
 @dataclass(kw_only=True)
@@ -117,10 +117,11 @@ async def written(loop: Loop[CoEvolveConfig], explored: Explored, seed: int) -> 
 
 
 def attempted(explored: Explored, candidate: Candidate, attempts: Iterable[Trajectory]) -> list[Walk]:
-    """Attempts at what a writer said of a place, as walks from there."""
-    seen = next(walk for walk in explored.walks if walk.task.id == candidate.place.id)
-    ended = [each for each in attempts if each.leaf_id is not None]
-    return [Walk(trajectory=each, context=seen.context, task=candidate.place, before=0) for each in ended]
+    """Attempts at what a writer said of a place that was explored, as walks from there; none where the writer made a
+    place of its own."""
+    contexts = [walk.context for walk in explored.walks if walk.task.id == candidate.place.id]
+    ended = [each for each in attempts if each.leaf_id is not None and each.outcome.status is not Status.FAILED]
+    return [Walk(trajectory=each, context=contexts[0], task=candidate.place, before=0) for each in ended if contexts]
 
 
 def solved(lake: Lake, candidate: Candidate, attempts: Iterable[Trajectory]) -> Candidate:
