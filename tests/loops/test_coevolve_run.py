@@ -25,7 +25,7 @@ from silva.loops.kernel.shown import read_shown
 from silva.loops.kernel.turn import turn
 from silva.loops.line.head import registry
 from silva.loops.line.play import tasks_named
-from silva.loops.roles import Candidate, Context, Explored, Walk, born
+from silva.loops.roles import Candidate, Context, Explored, Source, Walk, born
 from silva.loops.roles.born import keep
 from silva.rollout.acted import Acted
 from silva.tree import Usage
@@ -109,7 +109,9 @@ def _an_attempt_brings_about_more_than_it_was_for(loop: Loop[CoEvolveConfig]) ->
         failed={},
         remaining=0,
     )
-    wanted = Candidate(place=place, goal=Goal(words=place.data["goal"]["thing"], data=place.data["goal"]))
+    source = Source(seen=walk.id, signal="rare")
+    goal = Goal(words=place.data["goal"]["thing"], data=place.data["goal"])
+    wanted = Candidate(place=place, goal=goal, source=source)
     walks = growing.attempted(explored, wanted, [walk])
     found = asyncio.run(growing.abstracted(loop, explored.run, walks))
     thing = place.data["goal"]["thing"]

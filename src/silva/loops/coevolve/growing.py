@@ -119,9 +119,12 @@ async def written(loop: Loop[CoEvolveConfig], explored: Explored, seed: int) -> 
 def attempted(explored: Explored, candidate: Candidate, attempts: Iterable[Trajectory]) -> list[Walk]:
     """Attempts at what a writer said of a place that was explored, as walks from there; none where the writer made a
     place of its own."""
-    contexts = [walk.context for walk in explored.walks if walk.task.id == candidate.place.id]
+    if all(walk.task.id != candidate.place.id for walk in explored.walks):
+        return []
+    source = candidate.source
+    context = Context(trajectory=source.seen, signal=source.signal, signal_id=source.signal_id)
     ended = [each for each in attempts if each.leaf_id is not None and each.outcome.status is not Status.FAILED]
-    return [Walk(trajectory=each, context=contexts[0], task=candidate.place, before=0) for each in ended if contexts]
+    return [Walk(trajectory=each, context=context, task=candidate.place, before=0) for each in ended]
 
 
 def solved(lake: Lake, candidate: Candidate, attempts: Iterable[Trajectory]) -> Candidate:

@@ -19,7 +19,7 @@ from silva.loops.kernel.progress import teller
 from silva.loops.kernel.stage import Stage
 from silva.loops.line.play import play
 from silva.loops.line.weights import playing
-from silva.loops.roles import Candidate, Context, Explored, born
+from silva.loops.roles import Candidate, Context, Explored, Walk, born
 from silva.models.embedding import open_embedder
 from silva.rollout import RolloutConfig
 from silva.rollout.branching.grow import settings_of
@@ -41,13 +41,12 @@ def run(loop: Loop[CoEvolveConfig], stage: Stage) -> Json:
     contexts = _contexts(loop, stage, grow.contexts * share)
     if not contexts:
         return NOTHING
-    tell = teller(loop, stage, "parts (explored, abstracted, written, validated, measured)")
+    tell = teller(loop, stage, "parts (explored, written, abstracted, validated, measured)")
     explored = asyncio.run(growing.walked(loop, _base(loop, stage), contexts))
     tell(1, 5)
-    candidates = asyncio.run(growing.abstracted(loop, explored.run, explored.walks))
+    more, walks, attempted = _written(loop, stage, explored)
     tell(2, 5)
-    more, attempted = _written(loop, stage, explored)
-    candidates += more
+    candidates = [*asyncio.run(growing.abstracted(loop, explored.run, [*explored.walks, *walks])), *more]
     tell(3, 5)
     known = [task.id for task in present(loop, stage)]
     new = asyncio.run(growing.unknown(loop, candidates, known))
@@ -116,14 +115,13 @@ def _base(loop: Loop[CoEvolveConfig], stage: Stage) -> RolloutConfig:
     return RolloutConfig.model_validate(values)
 
 
-def _written(loop: Loop[CoEvolveConfig], stage: Stage, explored: Explored) -> tuple[list[Candidate], int]:
-    """What the writer adds, with the policy's own solutions, and what else its attempts brought about; and the turns
-    that they took."""
+def _written(loop: Loop[CoEvolveConfig], stage: Stage, explored: Explored) -> tuple[list[Candidate], list[Walk], int]:
+    """What the writer adds, with the policy's own solutions; its attempts, as walks; and the turns that they took."""
     grow = loop.config.grow
     pairs = asyncio.run(growing.written(loop, explored, stage.seed))
     tasks = {task.id: task for _, task in pairs if task is not None}
     if not tasks or not grow.admission.validation.execute:
-        return [each for each, _ in pairs], 0
+        return [each for each, _ in pairs], [], 0
     more = {
         "model": playing(loop, str(loop.given(f"round-{stage.round}.rollout")["version"])),
         "group": grow.attempts,
@@ -142,5 +140,4 @@ def _written(loop: Loop[CoEvolveConfig], stage: Stage, explored: Explored) -> tu
         if task is not None
         for walk in growing.attempted(explored, each, of_task.get(task.id, []))
     ]
-    found += asyncio.run(growing.abstracted(loop, explored.run, walks))
-    return found, sum(each.turns for each in result.trajectories)
+    return found, walks, sum(each.turns for each in result.trajectories)
