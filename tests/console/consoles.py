@@ -49,6 +49,26 @@ def until(true: Callable[[], Any], seconds: float = 45.0) -> Any:
     return value
 
 
+def jumped(page: Any, turn: int) -> Any:
+    """Wait until the page has a turn, and go there; its line."""
+    head = page.get_by_label("Turns", exact=True)
+    until(lambda: int((head.text_content() or "0").split()[0]) >= turn, 120)
+    page.get_by_label("Jump to turn").fill(str(turn))
+    page.keyboard.press("Enter")
+    return page.get_by_role("listitem", name=f"turn {turn} policy assistant")
+
+
+def in_sight(row: Any) -> bool:
+    """Whether a line of a list is within what its list shows."""
+    return row.evaluate(
+        """line => {
+            const [own, list] = [line, line.closest("[role=list]")].map((each) => each.getBoundingClientRect());
+            return own.bottom > list.top && own.top < list.bottom;
+        }""",
+        timeout=10_000,
+    )
+
+
 def shown(page: Any, text: str) -> Any:
     """Wait until a text stands in the trajectory, and go there: a live list moves on while one looks for it."""
     field, places = page.get_by_label("Search the trajectory"), page.get_by_role("status", name="Places found")

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import getpass
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from consoles import Console, shown, until
+from consoles import Console, in_sight, jumped, shown, until
 from live_engines import Engine, actions, called
 
 from silva.tree import Author
@@ -91,11 +92,11 @@ def test_words_pause_and_resume_take_effect_in_the_very_next_turn(
 def test_going_back_to_a_turn_and_taking_this_instead(serve: Serve, engine: Start, page: Any, home: Path) -> None:
     live = engine(snapshots={"every": 1})
     opened(page, serve(), live)
-    until(lambda: len(actions(live.walk())) >= 4)
-    page.get_by_label("Jump to turn").fill("2")
-    page.keyboard.press("Enter")
+    row = jumped(page, 2)  # the list follows the end no more
+    until(lambda: len(actions(live.walk())) >= 14)
+    page.get_by_label("Turns", exact=True).get_by_text(re.compile("1[4-9] turns|[2-9][0-9] turns")).wait_for()
+    assert in_sight(row)
     page.keyboard.press("o")
-    row = page.get_by_role("listitem", name="turn 2 policy assistant")
     row.get_by_role("button", name="Back to here").click()
     page.get_by_label("Words").fill('{"name": "write", "arguments": {"text": "instead"}}')
     page.get_by_label("Why").fill("a better line")
@@ -126,9 +127,7 @@ def test_an_action_is_edited_turns_judged_and_actions_forbidden(
     opened(page, serve(), live)
     until(lambda: len(actions(live.walk())) >= 3)
     say(page, "well begun", kind="good", turn=1)
-    page.get_by_label("Jump to turn").fill("1")
-    page.keyboard.press("Enter")  # the list follows the end no more
-    page.get_by_role("listitem", name="turn 1 policy assistant").get_by_text(f"good · {ME}").wait_for()
+    jumped(page, 1).get_by_text(f"good · {ME}").wait_for()
     say(page, '{"name": "write", "arguments": {"text": "edited"}}', kind="edit", turn=1)
     page.get_by_role("link", name="goes on as try 0.1").click()
     shown(page, 'edited"}')

@@ -13,7 +13,7 @@ export class List {
     this.heights = [];
     this.tops = [0];
     this.clean = 0; // tops up to here are right
-    this.pinned = false; // the end is in sight and stays so when rows are added; scrolling up lets go of it
+    this.pinned = false; // the end stays in sight when rows are added; an earlier row that was chosen, or scrolling up, lets go of it
     this.scroll = 0;
     this.inside = h("div", { class: "inside" });
     this.element = h("div", { class: "list", role: "list", tabindex: "0", "aria-label": label }, this.inside);
@@ -26,7 +26,7 @@ export class List {
   close() { this.sizes.disconnect(); this.room.disconnect(); }
 
   setCount(count, { keep = true } = {}) {
-    const bottom = this.pinned || this.atEnd;
+    const bottom = this.pinned || this.at < 0;
     if (!keep) { this.heights.length = 0; this.clean = 0; this.drop(); }
     if (count < this.count) { this.heights.length = Math.min(this.heights.length, count); this.clean = Math.min(this.clean, count); this.drop(); }
     const grew = count > this.count;
@@ -38,8 +38,8 @@ export class List {
 
   scrolled() {
     const top = this.element.scrollTop;
-    if (this.atEnd) this.pinned = true;
-    else if (top < this.scroll) this.pinned = false;
+    if (top > this.scroll && this.atEnd) this.pinned = true;
+    else if (top < this.scroll && !this.atEnd) this.pinned = false;
     this.scroll = top;
   }
 
@@ -145,7 +145,7 @@ export class List {
     else if (how === "start") this.scrollTo(Math.max(0, top - 40));
     else if (top < box.scrollTop) this.scrollTo(Math.max(0, top - 8));
     else if (top + Math.min(height, box.clientHeight) > box.scrollTop + box.clientHeight) this.scrollTo(top + Math.min(height, box.clientHeight - 16) - box.clientHeight + 8);
-    this.pinned = this.atEnd || index === this.count - 1;
+    this.pinned = index === this.count - 1;
     this.draw();
   }
 }
