@@ -70,6 +70,7 @@ MOST_SECONDS = 900.0
 
 def begin(config: Path, log: Path) -> subprocess.Popen[bytes]:
     """Start the loop as a command of its own session."""
+    os.environ["SILVA_LOCAL_DTYPE"] = "float64"  # what is computed beside a reply changes nothing of it
     kind = str(yaml.safe_load(config.read_text(encoding="utf-8")).get("loop", LOOPS[0]))
     with log.open("ab") as out:
         return subprocess.Popen(

@@ -26,6 +26,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from experiment import Experiment
@@ -37,7 +38,7 @@ from table import Row, together
 from silva.loops.coevolve.config import CoEvolveConfig
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.turn import turn
-from silva.loops.line.head import head_of, registry
+from silva.loops.line.head import registry
 from silva.loops.line.weights import playing
 from silva.models.tiny.shape import Shape
 from silva.tree.formats.tasks import write_tasks
@@ -47,7 +48,10 @@ SEEDS = tuple(range(60, 68))
 ABLATED = SEEDS[:4]
 """Fixed likewise: those on which `ABLATIONS` are run, too, which are none of the claim."""
 ATTEMPTS = 2
-"""At each held-out task."""
+"""At each held-out task, of the policy that arms begin with."""
+MEASURED, APART = 5, 2
+"""An arm's success is that of so many of its last versions, each so many rounds before the next: one version of a policy
+this small may be ten points from that of the round before."""
 SHAPE = Shape(width=64, inner=128, layers=2, context=768)
 POOL, INITIAL = 100, 60
 """Tasks that arms are given, and how many of those GRPO begins with."""
@@ -139,10 +143,13 @@ def arm(folder: str, env: str, number: int, base: Student, name: str) -> dict[st
         return json.loads(file.read_text(encoding="utf-8"))
     began, spent = time.monotonic(), _processor()
     loop = turn(_config(experiment, base, {**CLAIMED, **ABLATIONS}[name], BEGUN[env].rate), _watch(name), here=True)
-    version = head_of(loop)
-    trained = None if version == loop.given("base")["version"] else Path(playing(loop, version).removeprefix("local:"))
-    student = Student(name=name.replace(" ", "-"), base=base.base, trained=trained or base.trained)
-    rates = experiment.measure(student, attempts=ATTEMPTS)
+    rates = dict[str, list[float]]()
+    for version in [each.name for each in registry(loop).line("arm").versions][-1 : -MEASURED * APART : -APART]:
+        trained = Path(playing(loop, version).removeprefix("local:"))
+        student = Student(name=f"{name.replace(' ', '-')}-{version}", base=base.base, trained=trained)
+        for task, rate in experiment.measure(student, attempts=1).items():
+            rates.setdefault(task, []).append(rate)
+    rates = {task: fmean(each) for task, each in rates.items()}
     told = {
         **_numbers(loop),
         "minutes": (time.monotonic() - began) / 60,

@@ -72,9 +72,9 @@ GROW: dict[str, Any] = {
     "tried": 2.0,
     "signals": {"forgetting": {"window": 12}, "boundary": {}, "rare": {"least": 200, "share": 5}, "blamed": {}},
     "explore": {"rounds": 2, "steps": 8},
-    "explorer": {"name": "policy", "options": {"temperature": 1.2, "share": 0.3}},
+    "explorer": {"name": "policy", "options": {"temperature": 1.2, "share": 0.1, "untried": True}},
     "abstracter": {"name": "hindsight", "options": {"least": 1, "whole": True}},
-    "written": 1,
+    "written": 2,
     "attempts": 2,
     "admission": {"validation": {"least": 1}},
 }
@@ -95,6 +95,7 @@ RECIPE: dict[str, Any] = {
 }
 EVOLVE: dict[str, Any] = {
     "epochs": 1,
+    "weight": 0,
     "candidates": {"effect": 2},
     "ablate": {"efficiency": True, "rl": True, "memory": True},
 }

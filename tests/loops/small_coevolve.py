@@ -41,7 +41,10 @@ def growing(folder: Path, line: str = "boxes") -> dict[str, Any]:
         },
         "rounds": [
             {"source": "expert", "algorithm": {"name": "sft"}, "steps": 70, **train},
-            {"times": 2, "tasks": 8, "group": 4, "algorithm": {"name": "grpo"}, "steps": 1, **train, "batch": 2},
+            {
+                **{"times": 2, "tasks": 8, "group": 4, "algorithm": {"name": "grpo"}, "steps": 1, **train, "batch": 2},
+                "optimiser_state": "carried",
+            },
         ],
         "threads": 1,
     }

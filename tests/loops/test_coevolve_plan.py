@@ -18,6 +18,7 @@ from silva.loops.coevolve.contexts import signalled, unguided
 from silva.loops.coevolve.growing import ordered
 from silva.loops.coevolve.kind import COEVOLVE
 from silva.loops.coevolve.plan import stages
+from silva.loops.coevolve.stages.rollout import chosen_of
 from silva.loops.roles import Candidate, Source
 from silva.models.embedding.embedder import unit
 from silva.tree import Task, assistant
@@ -109,6 +110,23 @@ def test_candidates_take_signals_and_patterns_in_turn_and_the_shorter_solution_c
     found = ordered([longer, *easy, *hard], 3, 4)
     assert [each.goal.pattern for each in found] == ["open", "hold", "put", "open"]
     assert len(found[1].solution) == 3
+    deep = [candidate(f"d{n}", "open it", "open", "boundary", n) for n in (3, 7, 5)]
+    assert [len(each.solution) for each in ordered([*easy, *deep], 3, 4, longest=True)] == [7, 5, 3, 2]
+
+
+def test_a_share_of_a_round_is_new_as_far_as_there_is_enough() -> None:
+    def known(old: int, new: int) -> dict[str, Task]:
+        tasks = [Task(id=f"old/{n}", env="e", instruction="") for n in range(old)]
+        tasks += [Task(id=f"new/{n}", env="e", instruction="", born={"verdict": "accepted"}) for n in range(new)]
+        return {task.id: task for task in tasks}
+
+    def news(old: int, new: int, share: float | None) -> tuple[int, int]:
+        chosen = chosen_of(known(old, new), 12, share, seed=1)
+        return len(chosen), sum(each.startswith("new/") for each in chosen)
+
+    assert news(60, 20, 0.5) == (12, 6) and news(60, 4, 0.5) == (12, 4) and news(60, 0, 0.5) == (12, 0)
+    assert news(8, 20, 0.25) == (12, 4), "where there are few old ones, new ones fill the round"
+    assert news(60, 600, None)[1] > 6
 
 
 def test_redundancy_and_distance_are_those_of_the_papers_formulas() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from one_process import begin_whole, kill_in
 from small_coevolve import growing as configuration
 
@@ -63,6 +64,7 @@ def test_a_killed_loop_grows_the_same_tasks_and_makes_the_same_versions(tmp_path
     assert set(other.ledger.over()) == {stage.name for stage in other.plan}
     assert made(one) == made(other)
     _grew(one)
+    _trained_on(one)
     _shows(one)
     _an_attempt_brings_about_more_than_it_was_for(one)
     _without_signals(one)
@@ -83,6 +85,14 @@ def _grew(loop: Loop[CoEvolveConfig]) -> None:
             assert seen.run_id == loop.given("round-2.rollout")["run"] and how.parent == seen.task_id
             assert lake.trajectory(how.source.trajectory).run_id.startswith(said["run"]) and task.born is not None
     assert loop.given("round-3.rollout")["known"] == 12 + len(tasks)
+
+
+def _trained_on(loop: Loop[CoEvolveConfig]) -> None:
+    said = [
+        yaml.safe_load((loop.folder / "rounds" / str(each) / "train" / "config.yaml").read_text()) for each in (1, 3)
+    ]
+    first, last = (each["optimiser"]["moments"] for each in said)
+    assert first is None and str(last).endswith("rounds/2/train/checkpoints/step-000001"), "the optimiser goes on"
 
 
 def _shows(loop: Loop[CoEvolveConfig]) -> None:

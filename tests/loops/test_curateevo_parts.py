@@ -143,6 +143,8 @@ def test_a_revision_is_kept_where_it_is_better_or_no_worse_and_cheaper() -> None
     assert not compare([high, high], [low, low], (20, 10), 0.03, 0.05).kept
     assert compare([low, low], [low, low], (20, 10), 0.03, 0.05).why.startswith("no worse and cheaper")
     assert not compare([low, low], [low, low], (10, 10), 0.03, 0.05).kept
+    assert not compare([low, low], [low, low], (20, 10), 0.03, 0.05, costs=False).kept, "nothing was gained"
+    assert compare([low, low], [high, high], (10, 20), 0.03, 0.05, costs=False).kept
     assert "not shown to be no worse" in compare([mixed, mixed], [other, other], (20, 10), 0.03, 0.05).why
     # Better with one seed, worse with the other: seeds that disagree say nothing.
     assert not compare([low, high], [high, low], (20, 10), 0.03, 0.05).kept

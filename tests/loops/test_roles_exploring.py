@@ -31,7 +31,7 @@ from silva.loops.roles.admission import SafetyConfig, decide
 from silva.loops.roles.validation import ValidationConfig
 from silva.rollout import RolloutConfig, run_rollout
 from silva.rollout.acted import acted_on
-from silva.tree import Author, Message, assistant, call
+from silva.tree import Author, Message, Task, assistant, call
 from silva.tree.formats.tasks import write_tasks
 
 HERE = Path(__file__).parent
@@ -109,6 +109,26 @@ async def test_walks_are_explored_in_branches_looked_back_on_validated_and_kept_
 def silva(*words: str) -> Result:
     """What a command of `silva tasks` came to."""
     return CliRunner().invoke(app, list(words), standalone_mode=False)
+
+
+@pytest.mark.slow
+async def test_what_brought_nothing_new_is_not_tried_again(tmp_path):
+    file = tmp_path / "far.jsonl"
+    far = Task(
+        id="shelf/1/far", env="shelf", instruction="stand at 9", split="test", data={"seed": 1, "goal": {"stand": 9}}
+    )
+    file.write_text("\n".join(write_tasks([far])), encoding="utf-8")
+    did: dict[bool, list[str]] = {}
+    for untried in (False, True):
+        stages = {"explore": {"untried": untried}}
+        more = {"policy": "expert", "stages": stages, "tasks": {"file": str(file)}}
+        result = await run_rollout(settings(tmp_path, f"untried-{untried}", **more))
+        async with Lake.open(str(tmp_path / "lake"), mode="read") as lake:
+            nodes = lake.walk(result.trajectories[0])
+        did[untried] = [call.parsed()["action"] for node in nodes for call in node.message.tool_calls]
+    assert set(did[False]) == {"right"} and len(did[False]) == 20
+    # The end of the shelf is where going on shows nothing new: what has not been done there yet is done in its place.
+    assert did[True][:5] == ["right"] * 5 and "right" not in did[True][5:7] and {"left", "take"} & set(did[True])
 
 
 async def test_what_is_infeasible_trivial_or_held_out_is_refused_with_the_reason_and_its_likeness(tmp_path):

@@ -214,6 +214,28 @@ def test_a_state_goes_on_bit_for_bit(engines, tmp_path: Path, said: dict[str, fl
     assert trained(again, samples, 3) == expected[3:]
 
 
+def test_a_run_with_anothers_moments_goes_on_as_if_both_were_one(engines, tmp_path: Path):
+    samples, checkpoint = drawn(6), tmp_path / "checkpoint"
+    whole = engines(method="full")
+    trained(whole, samples, 4)
+    first = engines(method="full")
+    trained(first, samples, 2)
+    (checkpoint / "engine").mkdir(parents=True)
+    first.save_state(checkpoint / "engine")
+    weights = {"method": "full", "weights": str(first.save_weights_for_sampler(tmp_path / "policy"))}
+    carried = engines(**weights, optimiser=OptimiserConfig(moments=checkpoint))
+    fresh = engines(**weights)
+    for engine in (carried, fresh):
+        trained(engine, samples, 2)
+    expected, *ends = (engine._optimiser.copy() for engine in (whole, carried, fresh))
+    apart = [max(float((value - end[name]).abs().max()) for name, value in expected.items()) for end in ends]
+    assert apart[0] == 0 and apart[1] > 1e-3, "a fresh optimiser's first step moves every weight by the whole rate"
+    with pytest.raises(UsageError, match=r"optimiser.moments: .*checkpoint has none of .*another setup"):
+        engines(optimiser=OptimiserConfig(moments=checkpoint))
+    with pytest.raises(UsageError, match=r"optimiser.moments: .*nowhere cannot be read"):
+        engines(optimiser=OptimiserConfig(moments=tmp_path / "nowhere"))
+
+
 def test_a_state_of_another_setup_is_refused_by_name(engines, tmp_path: Path):
     engine = engines()
     trained(engine, drawn(2), 1)

@@ -141,7 +141,9 @@ class DataConfig(Section):
 
 class OptimiserConfig(Section):
     """AdamW and the learning rate's course: a linear rise over `warmup` steps, then `constant`, `linear` or `cosine`
-    down to `floor` times the rate at the last step. `clip` bounds the gradient's norm (None: no bound)."""
+    down to `floor` times the rate at the last step. `clip` bounds the gradient's norm (None: no bound). `moments` is a
+    checkpoint of an earlier run on the same parameters: AdamW goes on with its means of gradients. Without, its first
+    step moves every parameter by about the whole rate, however little the gradient says."""
 
     learning_rate: float = Field(default=2e-4, gt=0)
     schedule: Literal["constant", "linear", "cosine"] = "constant"
@@ -151,6 +153,7 @@ class OptimiserConfig(Section):
     epsilon: float = Field(default=1e-8, gt=0)
     weight_decay: float = Field(default=0.0, ge=0)
     clip: float | None = Field(default=1.0, gt=0)
+    moments: Path | None = None
 
     @field_validator("betas")
     @classmethod

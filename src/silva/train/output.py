@@ -16,6 +16,8 @@ from silva.lake.durable import write_whole
 
 CONFIG = "config.yaml"
 CHECKPOINTS = "checkpoints"
+ENGINE = "engine"
+"""In a checkpoint: the engine's state."""
 BUFFER = "buffer"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

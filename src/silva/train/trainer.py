@@ -27,7 +27,7 @@ from silva.train.curves import Point, Sink
 from silva.train.divergence import DivergenceWatch
 from silva.train.engines.engine import Engine, StepResult, Update
 from silva.train.engines.group import ALONE, Group
-from silva.train.output import CHECKPOINTS
+from silva.train.output import CHECKPOINTS, ENGINE
 from silva.train.sample import Sample
 from silva.train.schedule import learning_rate
 from silva.train.sources import Source
@@ -35,7 +35,7 @@ from silva.train.sources import Source
 if TYPE_CHECKING:
     from silva.train.algorithms import Algorithm
 
-TRAINER, WEIGHTS, ENGINE = "trainer.json", "weights", "engine"
+TRAINER, WEIGHTS = "trainer.json", "weights"
 POLICY = "policy"
 """The folder of the finished policy in the output folder."""
 

@@ -87,6 +87,7 @@ def _refuse(config: TrainConfig) -> None:
         ("data.held_out", bool(config.data.held_out or config.data.held_out_dataset)),
         ("policy.dtype: bfloat16", config.policy.dtype == "bfloat16"),
         ("optimiser.floor", config.optimiser.floor > 0),
+        ("optimiser.moments", config.optimiser.moments is not None),
         ("curves", any((config.curves.lake, config.curves.tensorboard, config.curves.wandb, config.curves.mlflow))),
     ):
         if given:

@@ -27,10 +27,13 @@ class GrowConfig(Section):
     `by`: `signals`; `random` explores as much, without them; `start` grows as many tasks as `random` would in all, at
     the first growth; `nothing` leaves the tasks as they are. `every`: rounds from one growth to the next. `contexts`:
     places that one growth explores at, kinds of signals in turn; `tasks`: the most new tasks of one growth; `tried`:
-    candidates that are validated for each of them. `signals`: the readers, with their options; `also`: runs of the lake
-    that are read at the first growth, such as guided ones. `written`: goals that the writer adds for each place, which
-    the policy attempts `attempts` times: what it never solves is refused unless nothing is executed. What else an
-    attempt brings about counts like what an exploration did, and it goes on behind the place's own task.
+    candidates that are validated for each of them; `order`: of one signal and kind of goal those come first that are
+    `drawn` by chance, or whose solutions are `longest`, which lie at the end of what the policy can reach. `played`:
+    the share of a round's tasks that are new ones, once there are any (None: all tasks count alike). `signals`: the
+    readers, with their options; `also`: runs of the lake that are read at the first growth, such as guided ones.
+    `written`: goals that the writer adds for each place, which the policy attempts `attempts` times: what it never
+    solves is refused unless nothing is executed. What else an attempt brings about counts like what an exploration did,
+    and it goes on behind the place's own task.
     """
 
     by: Literal["signals", "random", "start", "nothing"] = "signals"
@@ -38,6 +41,8 @@ class GrowConfig(Section):
     contexts: int = Field(default=16, ge=1)
     tasks: int = Field(default=30, ge=1)
     tried: float = Field(default=2.0, ge=1)
+    order: Literal["drawn", "longest"] = "drawn"
+    played: float | None = Field(default=None, gt=0, lt=1)
     signals: dict[str, dict[str, Any]] = Field(
         default_factory=lambda: {"forgetting": {}, "boundary": {}, "rare": {}, "blamed": {}}
     )

@@ -2,7 +2,8 @@
 
     by task and seed: revision - present ─▶ mean, low (one-sided, tasks and seeds) ─┬▶ low <= -margin: rolled back
                                                                                     ├▶ low > 0: kept
-                                                                                    └▶ else: kept if it costs less
+                                                                                    └▶ else: kept if it costs less,
+                                                                                       and costs count
 
 Trained twice on the same data, policies differ by points, so that "higher J" alone decides little: J's cost term moves
 by less than a point where data is halved. The variance between seeds is part of the interval therefore.
@@ -35,7 +36,12 @@ def promising(sifted: Sequence[float], present: float, tries: int) -> list[int]:
 
 
 def compare(
-    present: Sequence[Rates], revision: Sequence[Rates], turns: tuple[int, int], margin: float, alpha: float
+    present: Sequence[Rates],
+    revision: Sequence[Rates],
+    turns: tuple[int, int],
+    margin: float,
+    alpha: float,
+    costs: bool = True,
 ) -> Compared:
     """Decide.
 
@@ -45,6 +51,7 @@ def compare(
         turns: that the present one trains on, and the revision.
         margin: how much worse a revision may be.
         alpha: of the one-sided test.
+        costs: whether turns count (J's `weight` is above 0).
     """
     differences = [
         {task: other[task] - one[task] for task in sorted(one.keys() & other.keys())}
@@ -61,6 +68,8 @@ def compare(
         return Compared(gain=gain, low=low, kept=True, why=f"better: {said}")
     if low <= -margin:
         return Compared(gain=gain, low=low, kept=False, why=f"not shown to be no worse: {said}")
+    if not costs:
+        return Compared(gain=gain, low=low, kept=False, why=f"no better, and cost does not count: {said}")
     cheaper = turns[1] < turns[0]
     word = "no worse and cheaper" if cheaper else "no worse, but not cheaper"
     return Compared(gain=gain, low=low, kept=cheaper, why=f"{word}: {said}")

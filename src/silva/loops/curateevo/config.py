@@ -112,8 +112,9 @@ class CandidatesConfig(Section):
 class AcceptConfig(Section):
     """When a revision is kept: with the policies of all `seeds` it is shown to be no worse than `margin` below the
     present curation (one-sided, at `alpha`, over tasks and seeds), and shown to be better or, where that is open, costs
-    less. The first seed sifts: only the revision of the highest J with it meets the others, and where that is rolled
-    back the next that is better than the present curation with the first seed, `tries` in all."""
+    less (not with a `weight` of 0: costs do not count then). The first seed sifts: only the revision of the highest J
+    with it meets the others, and where that is rolled back the next that is better than the present curation with the
+    first seed, `tries` in all."""
 
     seeds: int = Field(default=2, ge=2, le=10)
     tries: int = Field(default=2, ge=1, le=10)

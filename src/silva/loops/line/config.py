@@ -111,7 +111,9 @@ class RoundConfig(Section):
     """One round. `source` says who plays: the expert (its attempts of the survey are taken) or the head. Of the tasks
     of `train` those with one of `tags` count (any where none is named); `tasks` bounds how many of them the head plays,
     a new choice every round, `group` attempts each. Training lasts `steps` updates, or `epochs` over what was selected;
-    `batch` counts groups a step."""
+    `batch` counts groups a step. The optimiser's state is `fresh`, or `carried` on from the training of the version
+    that the round begins from: where rounds are few steps each, a fresh one's first step moves all weights alike,
+    whatever the gradients say."""
 
     source: Literal["expert", "policy"] = "policy"
     tags: tuple[str, ...] = ()
@@ -121,6 +123,7 @@ class RoundConfig(Section):
     select: SelectConfig = SelectConfig()
     algorithm: AlgorithmConfig = AlgorithmConfig()
     optimiser: OptimiserConfig = OptimiserConfig()
+    optimiser_state: Literal["fresh", "carried"] = "fresh"
     steps: int | None = Field(default=None, ge=1)
     epochs: float | None = Field(default=None, gt=0)
     batch: int = Field(default=8, ge=1)

@@ -1,8 +1,8 @@
 """The stage `explore`: an explorer's turns are held to what the environment lists as valid, and say who acted.
 
     the policy's action ─▶ valid? ──no──▶ one of the valid actions, drawn from the episode's seed
-                             │ yes, but for a `share` of turns
-                             ▼
+                             │ yes, but for a `share` of turns, and for what was tried since anything new was seen
+                             ▼                                                                     (`untried`)
                       as it is         (either way: attributes["acted"])
 
 Where an environment lists only some of its valid actions, whatever the policy says stands, and only silence is
@@ -12,6 +12,7 @@ replaced. One that lists none lets every action of the policy stand; where nothi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -20,9 +21,10 @@ import msgspec
 from silva.rollout.acted import ATTRIBUTE, Acted, acted
 from silva.rollout.agent import Turn
 from silva.rollout.ending import Ended
+from silva.rollout.guided_nodes import takes_turn
 from silva.rollout.live import Live, Refusal
 from silva.rollout.stages import Stage
-from silva.tree import Author, Boundary, Failure, Message
+from silva.tree import Author, Boundary, Failure, Message, Node
 
 NAME = "explore"
 """What the stage is called in configurations."""
@@ -35,6 +37,8 @@ class Trying(Stage):
         by: the explorer's registered name.
         share: of turns at which a valid action is drawn, whatever the policy says.
         valid: whether an action that is not among the valid ones is replaced by one of them.
+        untried: whether an action is replaced that the walk has taken since it last saw something new: nothing came of
+            it. Those are not drawn either, while there are others.
         model: whom it asks besides the policy.
         prompt: the digest of its words.
     """
@@ -43,9 +47,15 @@ class Trying(Stage):
     author = Author.POLICY
 
     def __init__(
-        self, by: str = "policy", share: float = 0.0, valid: bool = True, model: str = "", prompt: str = ""
+        self,
+        by: str = "policy",
+        share: float = 0.0,
+        valid: bool = True,
+        untried: bool = False,
+        model: str = "",
+        prompt: str = "",
     ) -> None:
-        self._by, self._share, self._valid = by, share, valid
+        self._by, self._share, self._valid, self._untried = by, share, valid, untried
         self._model, self._prompt = model, prompt
         self._listed: bool | None = None
         self._complete = False
@@ -54,9 +64,14 @@ class Trying(Stage):
         """The policy's action, or a valid one in its place."""
         chance = Random(f"{live.id}/{live.path.turns}")
         drawn = chance.random() < self._share
-        listed = await self._actions(live) if drawn or self._valid else ()
-        if listed and (drawn or (self._valid and not self._stands(turn.message, listed))):
-            turn = msgspec.structs.replace(turn, message=chance.choice(listed), tokens=None, finish_reason="stop")
+        listed = await self._actions(live) if drawn or self._valid or self._untried else ()
+        tried = _tried(live.path.walk) if self._untried else []
+        again = bool(tried) and _calls(turn.message) in tried
+        if listed and (drawn or again or (self._valid and not self._stands(turn.message, listed))):
+            new = [each for each in listed if _calls(each) not in tried]
+            if new or not again:
+                action = chance.choice(new or listed)
+                turn = msgspec.structs.replace(turn, message=action, tokens=None, finish_reason="stop")
         deed = Acted.of("explorer", self._by, turn.usage, model=self._model, prompt=self._prompt)
         before = turn.attributes.get(ATTRIBUTE, [])
         attributes = {**turn.attributes, ATTRIBUTE: [*before, *acted(deed)[ATTRIBUTE]]}
@@ -84,6 +99,18 @@ class Trying(Stage):
                 message=f"explorer {self._by}: {name} lists no valid actions (port ListsActions): explore with policy",
             )
         )
+
+
+def _tried(walk: Sequence[Node]) -> list[list[tuple[str, Any]]]:
+    """What a walk has done since it last saw something that it had not seen before."""
+    seen, found = set[str](), list[list[tuple[str, Any]]]()
+    for node in walk:
+        if takes_turn(node):
+            found.append(_calls(node.message))
+        elif (shown := str(node.message.parts)) not in seen:
+            seen.add(shown)
+            found.clear()
+    return [each for each in found if each]
 
 
 def _calls(action: Message) -> list[tuple[str, Any]]:

@@ -40,7 +40,7 @@ from silva.train.engines.device import device_of
 from silva.train.engines.engine import Drawn, StepResult, Update
 from silva.train.engines.group import ALONE, Group
 from silva.train.engines.microbatches import MicroBatch, micro_batches
-from silva.train.engines.optimiser import Optimiser
+from silva.train.engines.optimiser import TENSORS, Optimiser
 from silva.train.engines.readable import check_known, check_readable, check_taught
 from silva.train.engines.sampler import Sampler
 from silva.train.engines.sharding import shard, wholes
@@ -62,7 +62,7 @@ from silva.train.sample import Floats, Sample, SampleError
 if TYPE_CHECKING:
     from silva.train.algorithms import Algorithm
 
-STATE, TENSORS = "engine.json", "engine.safetensors"
+STATE = "engine.json"
 _HEAD = "lm_head.weight"
 _GPU_RANDOM = "random_gpu"
 

@@ -15,9 +15,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
 from torch import Tensor
 from torch.nn import Parameter
 
@@ -25,8 +28,11 @@ from silva.errors import UsageError
 from silva.train.config import OptimiserConfig
 from silva.train.engines.group import Group
 from silva.train.engines.sharding import parted_like, whole
+from silva.train.output import ENGINE
 
-_MOMENTS = ("exp_avg", "exp_avg_sq")
+TENSORS = "engine.safetensors"
+"""In a checkpoint: what `Optimiser.tensors` gave, beside the states of random numbers."""
+_MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 
 
 class Optimiser:
@@ -34,7 +40,10 @@ class Optimiser:
 
     Args:
         parameters: those to train, by name.
-        config: AdamW's parameters and the bound on the gradient's norm.
+        config: AdamW's parameters, the bound on the gradient's norm, and whose moments it goes on with.
+
+    Raises:
+        UsageError: `moments` cannot be read, or are of other parameters.
     """
 
     def __init__(self, parameters: Mapping[str, Parameter], config: OptimiserConfig) -> None:
@@ -51,6 +60,8 @@ class Optimiser:
             eps=config.epsilon,
             foreach=True,
         )
+        if config.moments is not None:
+            self._go_on(config.moments)
 
     def step(self, learning_rate: float) -> tuple[float, bool]:
         """Update the weights and let go of the gradient.
@@ -135,16 +146,32 @@ class Optimiser:
         with torch.no_grad():
             for name, master in self.masters.items():
                 master.copy_(parted_like(tensors[f"weight/{name}"], master))
-                moments: dict[str, Any] = {
-                    moment: parted_like(tensors[f"{moment}/{name}"], master).clone()
-                    for moment in _MOMENTS
-                    if f"{moment}/{name}" in tensors
-                }
-                if f"step/{name}" in tensors:
-                    moments["step"] = tensors[f"step/{name}"].clone()
-                if moments:
-                    self._adam.state[master] = moments
+        self._take(tensors)
         self._publish()
+
+    def _go_on(self, checkpoint: Path) -> None:
+        try:
+            tensors = load_file(checkpoint / ENGINE / TENSORS)
+        except (OSError, SafetensorError) as error:
+            raise UsageError(f"optimiser.moments: {checkpoint} cannot be read ({error})") from error
+        for name, master in self.masters.items():
+            saved = tensors.get(f"exp_avg/{name}")
+            if saved is None or saved.shape != master.shape:
+                raise UsageError(
+                    f"optimiser.moments: {checkpoint} has none of {name} of shape {list(master.shape)}: "
+                    "it is of another setup"
+                )
+        self._take(tensors)
+
+    def _take(self, tensors: Mapping[str, Tensor]) -> None:
+        for name, master in self.masters.items():
+            moments: dict[str, Any] = {
+                moment: (value if value.dim() == 0 else parted_like(value, master)).clone()
+                for moment in _MOMENTS
+                if (value := tensors.get(f"{moment}/{name}")) is not None
+            }
+            if moments:
+                self._adam.state[master] = moments
 
     def _publish(self) -> None:
         with torch.no_grad():

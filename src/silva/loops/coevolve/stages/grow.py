@@ -19,7 +19,7 @@ from silva.loops.kernel.progress import teller
 from silva.loops.kernel.stage import Stage
 from silva.loops.line.play import play
 from silva.loops.line.weights import playing
-from silva.loops.roles import Candidate, Context, Explored, Walk, born
+from silva.loops.roles import Candidate, Context, Explored, Walk, born, make
 from silva.models.embedding import open_embedder
 from silva.rollout import RolloutConfig
 from silva.rollout.branching.grow import settings_of
@@ -50,7 +50,8 @@ def run(loop: Loop[CoEvolveConfig], stage: Stage) -> Json:
     tell(3, 5)
     known = [task.id for task in present(loop, stage)]
     new = asyncio.run(growing.unknown(loop, candidates, known))
-    chosen = growing.ordered(new, stage.seed, round(grow.tasks * share * grow.tried))
+    most = round(grow.tasks * share * grow.tried)
+    chosen = growing.ordered(new, stage.seed, most, longest=grow.order == "longest")
     steps, seconds = asyncio.run(growing.admitted(loop, explored.run, chosen, stage.round, known))
     tell(4, 5)
     with Lake.open(loop.lake, mode="read") as lake:
@@ -115,6 +116,19 @@ def _base(loop: Loop[CoEvolveConfig], stage: Stage) -> RolloutConfig:
     return RolloutConfig.model_validate(values)
 
 
+def _attempting(loop: Loop[CoEvolveConfig], stage: Stage) -> dict[str, Any]:
+    """How the policy attempts what a writer says: as it explores, where the explorer is the policy itself."""
+    base = _base(loop, stage)
+    explorer = make("explorer", loop.config.grow.explorer.name, loop.config.grow.explorer.options)
+    how = base if explorer.model else explorer.playing(base)
+    return {
+        "policy": how.policy,
+        "model": how.model,
+        "stages": how.stages,
+        "sampling": {"temperature": how.sampling.temperature},
+    }
+
+
 def _written(loop: Loop[CoEvolveConfig], stage: Stage, explored: Explored) -> tuple[list[Candidate], list[Walk], int]:
     """What the writer adds, with the policy's own solutions; its attempts, as walks; and the turns that they took."""
     grow = loop.config.grow
@@ -122,12 +136,7 @@ def _written(loop: Loop[CoEvolveConfig], stage: Stage, explored: Explored) -> tu
     tasks = {task.id: task for _, task in pairs if task is not None}
     if not tasks or not grow.admission.validation.execute:
         return [each for each, _ in pairs], [], 0
-    more = {
-        "model": playing(loop, str(loop.given(f"round-{stage.round}.rollout")["version"])),
-        "group": grow.attempts,
-        "seed": stage.seed,
-        "sampling": {"temperature": loop.config.rounds[stage.round - 1].temperature},
-    }
+    more = {"group": grow.attempts, "seed": stage.seed, **_attempting(loop, stage)}
     result = play(loop, stage, loop.run_name(stage, "attempts"), list(tasks.values()), more)
     of_task: dict[str, list[Trajectory]] = {}
     for each in sorted(result.trajectories, key=lambda each: each.index):  # not as they happened to end

@@ -80,7 +80,8 @@ def run(loop: Loop[CurateEvoConfig], stage: Stage) -> Json:
             whys.append(other.why)
             continue
         turns = (first.profile.turns, other.profile.turns)
-        decided = compare(first.rates, other.rates, turns, config.accept.margin, config.accept.alpha)
+        accept, costs = config.accept, config.weight > 0
+        decided = compare(first.rates, other.rates, turns, accept.margin, accept.alpha, costs)
         verdict = "kept" if decided.kept else "rolled back"
         keep(loop, other, epoch=stage.round, verdict=verdict, why=decided.why, failed=points(loop, stage.round))
         if decided.kept:

@@ -12,9 +12,10 @@ from silva.loops.kernel.stage import Nothing, Stage
 from silva.loops.line.config import LineConfig
 from silva.loops.line.head import head_of
 from silva.loops.line.weights import trained_from
-from silva.train.config import TrainConfig
+from silva.train.checkpoint import Checkpoints
+from silva.train.config import OptimiserConfig, TrainConfig
 from silva.train.launch import plan, train
-from silva.train.output import CONFIG
+from silva.train.output import CHECKPOINTS, CONFIG
 from silva.tree import Json, digest
 
 
@@ -57,7 +58,7 @@ def training(loop: Loop[LineConfig], stage: Stage, start: str) -> TrainConfig:
         "policy": trained_from(loop, start),
         "algorithm": settings.algorithm,
         "data": {"files": [loop.folder / str(selected["file"])], **selected.get("reading", {})},
-        "optimiser": settings.optimiser,
+        "optimiser": _optimiser(loop, stage, start),
         "batch": settings.batch,
         "micro_tokens": settings.micro_tokens,
         "temperature": settings.temperature if settings.source == "policy" else 1.0,
@@ -73,3 +74,16 @@ def training(loop: Loop[LineConfig], stage: Stage, start: str) -> TrainConfig:
     else:
         values["steps"] = settings.steps
     return TrainConfig.model_validate(values)
+
+
+def _optimiser(loop: Loop[LineConfig], stage: Stage, start: str) -> OptimiserConfig:
+    """The round's; where its state is carried, with the last checkpoint of the training that made version `start`."""
+    settings = loop.config.rounds[stage.round - 1]
+    if settings.optimiser_state == "fresh":
+        return settings.optimiser
+    for earlier in range(stage.round - 1, 0, -1):
+        made, trained = (loop.outputs(f"round-{earlier}.{kind}") for kind in ("register", "train"))
+        if made is not None and trained is not None and made["version"] == start:
+            last = Checkpoints(loop.folder / str(trained["output"]) / CHECKPOINTS, keep=1).latest()
+            return settings.optimiser.model_copy(update={"moments": last})
+    return settings.optimiser  # the base was trained elsewhere

@@ -14,11 +14,13 @@ from silva.tree import Task
 
 class PolicyOptions(Section):
     """`temperature` the policy samples at; `share`: of turns at which one of the environment's valid actions is drawn
-    instead; `valid`: whether an action that the environment does not list is replaced by one that it does."""
+    instead; `valid`: whether an action that the environment does not list is replaced by one that it does; `untried`:
+    whether what the walk has done since it last saw something new is replaced by what it has not."""
 
     temperature: float = Field(default=1.4, gt=0, le=10)
     share: float = Field(default=0.1, ge=0, le=1)
     valid: bool = True
+    untried: bool = False
 
 
 class PolicyExplorer(Implementation):
@@ -31,7 +33,7 @@ class PolicyExplorer(Implementation):
     def playing(self, base: RolloutConfig) -> RolloutConfig:
         said: PolicyOptions = self.options
         sampling = base.sampling.model_copy(update={"temperature": said.temperature})
-        stage: dict[str, object] = {"by": self.name, "share": said.share, "valid": said.valid}
+        stage: dict[str, object] = {"by": self.name, "share": said.share, "valid": said.valid, "untried": said.untried}
         return base.model_copy(update={"sampling": sampling, "stages": {**base.stages, NAME: stage}})
 
     def words(self, context: Context, task: Task) -> str:
