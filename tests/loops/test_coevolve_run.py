@@ -79,7 +79,7 @@ def _grew(loop: Loop[CoEvolveConfig]) -> None:
     places = {task.data["place"] for task in held_out(loop)}
     assert all(how.success and how.solution and task.data["place"] not in places for task, how in tasks)
     with Lake.open(loop.lake, mode="read") as lake:
-        assert len(born(lake, said["run"])) == len(tasks) + sum(said["refused"].values())
+        assert len(tasks) == min(6, len(born(lake, said["run"])) - sum(said["refused"].values()))
         for task, how in tasks:
             seen = lake.trajectory(how.source.seen)  # the walk in which the signal was, and the walk from there
             assert seen.run_id == loop.given("round-2.rollout")["run"] and how.parent == seen.task_id
