@@ -126,7 +126,7 @@ class Arms:
         self.told: dict[str, float] = {}
         self._file = experiment.folder / "given.jsonl"
         given = experiment.learn[logged : logged + GIVEN]
-        self._file.write_text("".join(f"{line}\n" for line in write_tasks(given)), encoding="utf-8")
+        self._file.write_text("".join(write_tasks(given)), encoding="utf-8")
         self._first = experiment.folder / "first.py"
         self._first.write_text(FIRST, encoding="utf-8")
 

@@ -69,7 +69,7 @@ class Experiment:
     ) -> list[Trajectory]:
         """Play tasks, `group` attempts each; what came of them."""
         file = self.folder / f"{run}.jsonl"
-        file.write_text("".join(f"{line}\n" for line in write_tasks(list(tasks))), encoding="utf-8")
+        file.write_text("".join(write_tasks(list(tasks))), encoding="utf-8")
         play = dict(self.setting.play)
         sampling = {**play.pop("sampling"), **more.pop("sampling", {})}
         settings = RolloutConfig.model_validate(
@@ -229,7 +229,7 @@ class Experiment:
         if trained is not None:
             return student.after(name, trained)
         file = self.folder / f"{name}.jsonl"
-        file.write_text("".join(f"{line}\n" for line in write_tasks(self.learn[skip:])), encoding="utf-8")
+        file.write_text("".join(write_tasks(self.learn[skip:])), encoding="utf-8")
         config = OnlineConfig.model_validate(
             {
                 "run": name,

@@ -149,7 +149,7 @@ def looped(experiment: Experiment, policy: Student) -> Loop[SafetyConfig]:
 def configuration(experiment: Experiment, policy: Student) -> SafetyConfig:
     """One seed's loop."""
     file = experiment.folder / "errands.jsonl"
-    file.write_text("".join(f"{line}\n" for line in write_tasks(experiment.held_out)), encoding="utf-8")
+    file.write_text("".join(write_tasks(experiment.held_out)), encoding="utf-8")
     play = {key: value for key, value in experiment.setting.play.items() if key != "sampling"}
     return SafetyConfig.model_validate(
         {

@@ -152,7 +152,7 @@ def _new(experiment: Experiment) -> tuple[list[Task], list[Task], list[Task]]:
 def _tried(experiment: Experiment, bank: Path, tasks: list[Task], model: str) -> float:
     """Try all that was written down, together; the gain."""
     file = experiment.folder / "trial.jsonl"
-    file.write_text("".join(f"{line}\n" for line in write_tasks(tasks)), encoding="utf-8")
+    file.write_text("".join(write_tasks(tasks)), encoding="utf-8")
     play = dict(experiment.setting.play)
     sampling = {**play.pop("sampling"), "temperature": TEMPERATURE}
     rollout = RolloutConfig.model_validate(

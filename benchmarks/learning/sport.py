@@ -144,7 +144,7 @@ def configuration(experiment: Experiment, policy: Student, begun: Begun) -> Spor
     """One seed's loop: a round for each iteration of each arm, on tasks that the policy was not taught."""
     file = experiment.folder / "tasks.jsonl"
     tasks = unlike(experiment, experiment.held_out)
-    file.write_text("".join(f"{line}\n" for line in write_tasks(tasks)), encoding="utf-8")
+    file.write_text("".join(write_tasks(tasks)), encoding="utf-8")
     play = {key: value for key, value in experiment.setting.play.items() if key != "sampling"}
     optimiser = {"learning_rate": begun.rate, "schedule": "cosine", "warmup": 2}
     return SportConfig.model_validate(

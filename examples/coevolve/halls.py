@@ -11,6 +11,9 @@ actions (`ListsActions`).
 Tasks of `train` are as a user's first tasks are: most lie in the east, and not deep. Those of `test` are of all halls
 in equal numbers, in places of their own, and can be done. `elsewhere` is the same in three other buildings: each door
 has the key that it has here in one of them, and other keys in the others.
+
+In `Dark` a lamp burns for as many turns as the way has, and one more: who does not know a door's key seldom has the
+time to find it out on the way to what lies behind.
 """
 
 from __future__ import annotations
@@ -40,6 +43,8 @@ TRIES = 0.35
 VERBS = ("go", "use")
 PLACES = {"train": range(480), "test": range(1000, 1120), "elsewhere": range(2000, 4500)}
 TURNS = 8
+SPARE = 1
+"""Turns that the lamp of `Dark` burns longer than the way takes."""
 
 _TOOL = Tool(
     name="act",
@@ -216,6 +221,22 @@ class Halls:
             return "Nothing happens."
         self._hall, self._reached = there, self._reached or there == self._goal
         return f"You are in {there[0]} {there[1]}."
+
+
+class Dark(Halls):
+    """The same by a lamp, in this building; in the others there is light."""
+
+    async def reset(self, task: Task, seed: int) -> Observation:
+        """Light the lamp."""
+        seen = await super().reset(task, seed)
+        self._burns = TURNS if task.data["building"] else 1 + self._goal[1] + SPARE
+        return seen
+
+    async def step(self, action: Message) -> Observation:
+        """Carry it out; that the lamp goes out ends it."""
+        self._burns -= 1
+        seen = await super().step(action)
+        return seen if self._burns else Observation(messages=seen.messages, reward=seen.reward, done=True)
 
 
 def _act(verb: str, what: str) -> Message:

@@ -89,10 +89,11 @@ def _grew(loop: Loop[CoEvolveConfig]) -> None:
 
 def _trained_on(loop: Loop[CoEvolveConfig]) -> None:
     said = [
-        yaml.safe_load((loop.folder / "rounds" / str(each) / "train" / "config.yaml").read_text()) for each in (1, 3)
+        yaml.safe_load((loop.folder / "rounds" / str(each) / "train" / "config.yaml").read_text()) for each in (1, 2, 3)
     ]
-    first, last = (each["optimiser"]["moments"] for each in said)
-    assert first is None and str(last).endswith("rounds/2/train/checkpoints/step-000001"), "the optimiser goes on"
+    *before, last = (each["optimiser"]["moments"] for each in said)
+    assert before == [None, None], "the base is from nowhere, and what imitation gathered is of another size"
+    assert str(last).endswith("rounds/2/train/checkpoints/step-000001"), "the optimiser goes on"
 
 
 def _shows(loop: Loop[CoEvolveConfig]) -> None:

@@ -117,7 +117,7 @@ async def test_what_brought_nothing_new_is_not_tried_again(tmp_path):
     far = Task(
         id="shelf/1/far", env="shelf", instruction="stand at 9", split="test", data={"seed": 1, "goal": {"stand": 9}}
     )
-    file.write_text("\n".join(write_tasks([far])), encoding="utf-8")
+    file.write_text("".join(write_tasks([far])), encoding="utf-8")
     did: dict[bool, list[str]] = {}
     for untried in (False, True):
         stages = {"explore": {"untried": untried}}

@@ -112,8 +112,8 @@ class RoundConfig(Section):
     of `train` those with one of `tags` count (any where none is named); `tasks` bounds how many of them the head plays,
     a new choice every round, `group` attempts each. Training lasts `steps` updates, or `epochs` over what was selected;
     `batch` counts groups a step. The optimiser's state is `fresh`, or `carried` on from the training of the version
-    that the round begins from: where rounds are few steps each, a fresh one's first step moves all weights alike,
-    whatever the gradients say."""
+    that the round begins from, if it was by the same algorithm: where rounds are few steps each, a fresh one's first
+    step moves all weights alike, whatever the gradients say."""
 
     source: Literal["expert", "policy"] = "policy"
     tags: tuple[str, ...] = ()

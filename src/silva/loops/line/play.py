@@ -66,7 +66,7 @@ def play(
     """
     play = loop.config.play
     file = task_file(loop, name)
-    write_whole(file, "".join(f"{line}\n" for line in write_tasks(list(tasks))).encode())
+    write_whole(file, "".join(write_tasks(list(tasks))).encode())
     settings = RolloutConfig.model_validate(
         {
             "run": name,

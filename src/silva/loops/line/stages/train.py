@@ -77,13 +77,16 @@ def training(loop: Loop[LineConfig], stage: Stage, start: str) -> TrainConfig:
 
 
 def _optimiser(loop: Loop[LineConfig], stage: Stage, start: str) -> OptimiserConfig:
-    """The round's; where its state is carried, with the last checkpoint of the training that made version `start`."""
+    """The round's; where its state is carried, with the last checkpoint of the training that made version `start`, if
+    that was by the same algorithm: gradients of another loss are of another size."""
     settings = loop.config.rounds[stage.round - 1]
     if settings.optimiser_state == "fresh":
         return settings.optimiser
     for earlier in range(stage.round - 1, 0, -1):
         made, trained = (loop.outputs(f"round-{earlier}.{kind}") for kind in ("register", "train"))
         if made is not None and trained is not None and made["version"] == start:
+            if trained["algorithm"] != settings.algorithm.name:
+                break
             last = Checkpoints(loop.folder / str(trained["output"]) / CHECKPOINTS, keep=1).latest()
             return settings.optimiser.model_copy(update={"moments": last})
-    return settings.optimiser  # the base was trained elsewhere
+    return settings.optimiser

@@ -82,7 +82,7 @@ class ProgramEvolver(Evolving):
         file = folder / "tasks.jsonl"
         left = [folder / f"{number}.py" for number in range(1, wanted.count + 1)]
         tasks = [_task(name, number, parent, wanted, into) for number, into in enumerate(left, 1)]
-        file.write_text("".join(f"{line}\n" for line in write_tasks(tasks)), encoding="utf-8")
+        file.write_text("".join(write_tasks(tasks)), encoding="utf-8")
         config = RolloutConfig.model_validate(
             {
                 "run": name,
