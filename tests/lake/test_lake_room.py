@@ -62,6 +62,16 @@ def test_many_trees_are_those_that_are_read_one_by_one(lake: Lake):
         next(several)
 
 
+def test_many_walks_are_those_that_are_read_one_by_one(lake: Lake):
+    asked = lake.trajectories() * 2
+    broken = msgspec.structs.replace(asked[0], leaf_id=None)
+    assert list(lake.walks([broken, *asked])) == [(), *map(lake.walk, asked)]
+    lost = lake.walks([asked[0], msgspec.structs.replace(asked[1], leaf_id="no such node")])
+    assert next(lost) == lake.walk(asked[0])
+    with pytest.raises(StoreError, match="node no such node of its walk is not here"):
+        next(lost)
+
+
 def test_filters_find_what_python_finds(lake: Lake):
     everything = lake.trajectories()
     assert len(everything) == 20

@@ -244,12 +244,12 @@ class Lake:
         return self._reader.one(TRAJECTORIES, id_or_unique_prefix, self.location)
 
     def walk(self, trajectory: Trajectory) -> tuple[Node, ...]:
-        """The trajectory's nodes, root first; empty when it broke before the first.
-
-        Raises:
-            StoreError: a node of the walk is missing.
-        """
+        """Its nodes, root first; none where it broke before the first. Raises StoreError: one of them is missing."""
         return self._reader.walk(trajectory, self.location)
+
+    def walks(self, trajectories: Iterable[Trajectory]) -> Iterator[tuple[Node, ...]]:
+        """The nodes of each, in their order; raises as `walk`. Faster than one by one."""
+        return self._reader.walks(trajectories, self.location)
 
     def tree(self, tree_id: str) -> Tree:
         """The tree of that id. Raises UsageError: there is none; StoreError: nodes of it are missing."""

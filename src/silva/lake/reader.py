@@ -139,6 +139,21 @@ class Reader:
             )
         return found
 
+    def walks(self, trajectories: Iterable[Trajectory], where: str) -> Iterator[tuple[Node, ...]]:
+        """The nodes of each trajectory, root first, in their order; the trees of several are read at once.
+
+        Raises:
+            StoreError: a node of such a tree is missing.
+        """
+        asked = list(trajectories)
+        trees = self.trees((each.tree_id for each in asked if each.leaf_id is not None), where)
+        for each in asked:
+            if each.leaf_id is None:
+                yield ()
+                continue
+            tree = next(trees)
+            yield tree.walk(each.leaf_id) if each.leaf_id in tree else self.walk(each, where)
+
     def tree(self, tree_id: str, where: str) -> Tree:
         """The tree of that id.
 

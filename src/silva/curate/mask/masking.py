@@ -54,9 +54,8 @@ async def mask(config: MaskConfig, *, dry: bool = False) -> Masked:
         StoreError: the lake cannot be read or written.
     """
     async with Lake.open(config.lake, mode="read" if dry else "write") as lake:
-        walks = [
-            (each, read_walk(lake.walk(each), each.outcome)) for run in config.run for each in _trajectories(lake, run)
-        ]
+        asked = [each for run in config.run for each in _trajectories(lake, run)]
+        walks = [(each, read_walk(nodes, each.outcome)) for each, nodes in zip(asked, lake.walks(asked), strict=True)]
         found = _by_rules(walks, rules(config.rules, config.kinds, config.errors))
         failures: list[str] = []
         unjudged: set[str] = set()

@@ -16,7 +16,7 @@ from silva.loops.roles.candidate import Candidate
 from silva.loops.roles.exploring import Walk
 from silva.rollout.acted import Acted
 from silva.rollout.guided_nodes import not_taken, takes_turn
-from silva.tree import Message
+from silva.tree import Message, Node
 
 
 class Abstracter(Protocol):
@@ -41,9 +41,8 @@ class Abstracter(Protocol):
         ...
 
 
-def actions_of(lake: Lake, walk: Walk) -> tuple[list[Message], list[str]]:
+def actions_of(nodes: Sequence[Node]) -> tuple[list[Message], list[str]]:
     """The actions of a walk that its environment was given, from the root on, and the ids of their nodes."""
-    nodes = lake.walk(walk.trajectory)
     left = not_taken(nodes)
     taken = [node for node in nodes if takes_turn(node) and node.id not in left]
     return [node.message for node in taken], [node.id for node in taken]

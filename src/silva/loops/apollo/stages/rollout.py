@@ -40,7 +40,7 @@ def run(loop: Loop[ApolloConfig], stage: Stage) -> Json:
         each.mailbox.close()
     with Lake.open(loop.lake, mode="read") as lake:
         words = {one.attributes.get("word") for one in lake.supervisions(run_id=name) if one.source == "person"}
-        walks = [lake.walk(each) for each in lake.trajectories(run_id=name) if each.leaf_id is not None]
+        walks = list(lake.walks(lake.trajectories(run_id=name)))
     return {
         "guidance": config.guidance,
         "words": len(words - {None}),

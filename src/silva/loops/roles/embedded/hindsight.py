@@ -16,6 +16,7 @@ from silva.loops.roles.exploring import Walk
 from silva.loops.roles.registry import Implementation
 from silva.rollout.acted import Acted, plus
 from silva.rollout.section import Section
+from silva.tree import Node
 
 
 class HindsightOptions(Section):
@@ -35,14 +36,14 @@ class Hindsight(Implementation):
 
     async def abstract(self, env: EnvironmentHandle, lake: Lake, walks: Sequence[Walk]) -> list[Candidate]:
         found: list[Candidate] = []
-        for walk in walks:
-            found += await self._of(env, lake, walk)
+        for walk, nodes in zip(walks, lake.walks(each.trajectory for each in walks), strict=True):
+            found += await self._of(env, walk, nodes)
         return found
 
-    async def _of(self, env: EnvironmentHandle, lake: Lake, walk: Walk) -> list[Candidate]:
+    async def _of(self, env: EnvironmentHandle, walk: Walk, walked: Sequence[Node]) -> list[Candidate]:
         said: HindsightOptions = self.options
         began = time.monotonic()
-        actions, nodes = actions_of(lake, walk)
+        actions, nodes = actions_of(walked)
         if not actions:
             return []
         reached = await env.achieved(walk.task, actions)

@@ -23,7 +23,7 @@ from silva.loops.roles.exploring import Walk
 from silva.loops.roles.registry import Implementation
 from silva.rollout.acted import plus
 from silva.rollout.branching.explore import content
-from silva.tree import Message
+from silva.tree import Message, Node
 
 TEMPLATE = """\
 An agent explored an environment. Here is what it was asked at first:
@@ -74,9 +74,9 @@ class EndpointAbstracter(Implementation):
         answered, fault = 0, None
         async with Asker("abstracter", self.name, self.options) as asker:
             try:
-                for walk in walks:
+                for walk, nodes in zip(walks, lake.walks(each.trajectory for each in walks), strict=True):
                     try:
-                        made = await self._of(env, lake, walk, asker)
+                        made = await self._of(env, walk, nodes, asker)
                     except RoleError as error:  # one walk is lost, and was paid for; the others are asked about
                         fault = error
                         continue
@@ -88,10 +88,12 @@ class EndpointAbstracter(Implementation):
             raise fault
         return found
 
-    async def _of(self, env: EnvironmentHandle, lake: Lake, walk: Walk, asker: Asker) -> list[Candidate] | None:
+    async def _of(
+        self, env: EnvironmentHandle, walk: Walk, walked: Sequence[Node], asker: Asker
+    ) -> list[Candidate] | None:
         """What a model makes of a walk; None where there is nothing to ask about."""
         said: EndpointAbstracterOptions = self.options
-        actions, nodes = actions_of(lake, walk)
+        actions, nodes = actions_of(walked)
         since = 0 if said.whole else walk.before
         reached = [each for each in await env.achieved(walk.task, actions) if each.turn > since] if actions else []
         if not reached:
