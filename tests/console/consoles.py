@@ -50,9 +50,10 @@ def until(true: Callable[[], Any], seconds: float = 45.0) -> Any:
 
 
 def jumped(page: Any, turn: int) -> Any:
-    """Wait until the page has a turn, and go there; its line."""
+    """Wait until the page has a turn and one behind it (who goes to the last one follows the end), and go there; its
+    line."""
     head = page.get_by_label("Turns", exact=True)
-    until(lambda: int((head.text_content() or "0").split()[0]) >= turn, 120)
+    until(lambda: int((head.text_content() or "0").split()[0]) > turn, 120)
     page.get_by_label("Jump to turn").fill(str(turn))
     page.keyboard.press("Enter")
     return page.get_by_role("listitem", name=f"turn {turn} policy assistant")

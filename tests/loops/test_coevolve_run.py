@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from one_process import begin_whole, kill_in
 from small_coevolve import growing as configuration
 
@@ -26,6 +25,7 @@ from silva.loops.kernel.shown import read_shown
 from silva.loops.kernel.turn import turn
 from silva.loops.line.head import registry
 from silva.loops.line.play import tasks_named
+from silva.loops.line.stages import train
 from silva.loops.roles import Candidate, Context, Explored, Source, Walk, born
 from silva.loops.roles.born import keep
 from silva.rollout.acted import Acted
@@ -88,12 +88,11 @@ def _grew(loop: Loop[CoEvolveConfig]) -> None:
 
 
 def _trained_on(loop: Loop[CoEvolveConfig]) -> None:
-    said = [
-        yaml.safe_load((loop.folder / "rounds" / str(each) / "train" / "config.yaml").read_text()) for each in (1, 2, 3)
-    ]
-    *before, last = (each["optimiser"]["moments"] for each in said)
-    assert before == [None, None], "the base is from nowhere, and what imitation gathered is of another size"
-    assert str(last).endswith("rounds/2/train/checkpoints/step-000001"), "the optimiser goes on"
+    trains = {each.round: each for each in loop.plan if each.kind == "train"}
+    taught, learnt = (str(loop.given(f"round-{each}.register")["version"]) for each in (1, 2))
+    assert train._optimiser(loop, trains[2], taught).moments is None, "what imitation gathered is of another size"
+    moments = train._optimiser(loop, trains[3], learnt).moments
+    assert moments == loop.folder / "rounds" / "2" / "train" / "checkpoints" / "step-000001" and moments.is_dir()
 
 
 def _shows(loop: Loop[CoEvolveConfig]) -> None:

@@ -187,8 +187,10 @@ export async function run(place, { where, given, query }, app) {
     if (!follows || !walk.tree) return;
     const fresh = await ask("walk", { ...question(), after: nodes.at(-1)?.id });
     row = fresh.head; walk.attempts = fresh.attempts;
+    const held = list.pinned ? "" : nodes[list.at]?.id; // what a person went to, when all is told anew
     if (fresh.from === 0 && nodes.length) { nodes.length = 0; numbers.length = 0; ids.clear(); turns = lightened = 0; judged = fresh.judged; bodies.clear(); list.setCount(0); }
     append(fresh.nodes); // what the stream brought meanwhile is there already
+    if (held && ids.has(held) && nodes[list.at]?.id !== held) { list.select(ids.get(held), { show: false, tell: false }); list.show(list.at, "start"); }
     judged = fresh.judged; struck = fresh.attacked;
     list.refresh();
     drawHead(); work.later(); say.update(); tasks?.update([]);
