@@ -42,9 +42,10 @@ def run(loop: Loop[CoEvolveConfig], stage: Stage) -> Json:
     if not contexts:
         return NOTHING
     tell = teller(loop, stage, "parts (explored, written, abstracted, validated, measured)")
-    explored = asyncio.run(growing.walked(loop, _base(loop, stage), contexts))
+    base = _base(loop, stage)
+    explored = asyncio.run(growing.walked(loop, base, contexts))
     tell(1, 5)
-    more, walks, attempted = _written(loop, stage, explored)
+    more, walks, attempted = _written(loop, stage, explored, base)
     tell(2, 5)
     candidates = [*asyncio.run(growing.abstracted(loop, explored.run, [*explored.walks, *walks])), *more]
     tell(3, 5)
@@ -116,9 +117,8 @@ def _base(loop: Loop[CoEvolveConfig], stage: Stage) -> RolloutConfig:
     return RolloutConfig.model_validate(values)
 
 
-def _attempting(loop: Loop[CoEvolveConfig], stage: Stage) -> dict[str, Any]:
+def _attempting(loop: Loop[CoEvolveConfig], base: RolloutConfig) -> dict[str, Any]:
     """How the policy attempts what a writer says: as it explores, where the explorer is the policy itself."""
-    base = _base(loop, stage)
     explorer = make("explorer", loop.config.grow.explorer.name, loop.config.grow.explorer.options)
     how = base if explorer.model else explorer.playing(base)
     return {
@@ -129,14 +129,16 @@ def _attempting(loop: Loop[CoEvolveConfig], stage: Stage) -> dict[str, Any]:
     }
 
 
-def _written(loop: Loop[CoEvolveConfig], stage: Stage, explored: Explored) -> tuple[list[Candidate], list[Walk], int]:
+def _written(
+    loop: Loop[CoEvolveConfig], stage: Stage, explored: Explored, base: RolloutConfig
+) -> tuple[list[Candidate], list[Walk], int]:
     """What the writer adds, with the policy's own solutions; its attempts, as walks; and the turns that they took."""
     grow = loop.config.grow
     pairs = asyncio.run(growing.written(loop, explored, stage.seed))
     tasks = {task.id: task for _, task in pairs if task is not None}
     if not tasks or not grow.admission.validation.execute:
         return [each for each, _ in pairs], [], 0
-    more = {"group": grow.attempts, "seed": stage.seed, **_attempting(loop, stage)}
+    more = {"group": grow.attempts, "seed": stage.seed, **_attempting(loop, base)}
     result = play(loop, stage, loop.run_name(stage, "attempts"), list(tasks.values()), more)
     of_task: dict[str, list[Trajectory]] = {}
     for each in sorted(result.trajectories, key=lambda each: each.index):  # not as they happened to end
