@@ -53,9 +53,7 @@ def attempts_of(lake: Lake, runs: Sequence[str]) -> list[Attempt]:
                 said[each.node_id].append(each)
         for _, group in sorted(_by_version(mine).items(), key=lambda each: min(t.started for t in each[1])):
             ordered = sorted(group, key=lambda t: (t.task_id, t.tree_id, t.index, t.attempt, t.id))
-            for each, tree in zip(ordered, lake.trees(each.tree_id for each in ordered), strict=True):
-                assert each.leaf_id is not None
-                nodes = tuple(tree.walk(each.leaf_id))
+            for each, nodes in zip(ordered, lake.walks(ordered), strict=True):
                 judged = deciding(word for node in nodes for word in said[node.id])
                 found.append(Attempt(trajectory=each, walk=read_walk(nodes, each.outcome), step=step, judged=judged))
             step += 1
