@@ -20,6 +20,7 @@ from settings import Setting
 from student import Student
 
 from silva.lake import Lake
+from silva.models.local.shared import sharing
 from silva.models.tiny.folder import write_tiny
 from silva.models.tiny.shape import Shape
 from silva.rollout import RolloutConfig, run_rollout
@@ -86,7 +87,8 @@ class Experiment:
             }
         )
         hooks = hooks or Hooks(retry=LOST)
-        result = asyncio.run(run_rollout(settings, resume=self.begun(run), hooks=hooks))
+        with sharing(within=True):
+            result = asyncio.run(run_rollout(settings, resume=self.begun(run), hooks=hooks))
         if result.remaining:
             raise SystemExit(f"run {run}: {result.remaining} episodes are left ({result.stopped})")
         return result.trajectories

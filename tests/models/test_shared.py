@@ -1,4 +1,4 @@
-"""Local servers that several rollouts share: one process, over event loops, until the end; real processes."""
+"""Local servers that several rollouts share: one server, over event loops, until the end; real ones."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from urllib.request import urlopen
 
 import pytest
 
-from silva.models import Request, connect
-from silva.models.child import Child
+from silva.models import Request, Sampling, connect
 from silva.models.connect import Options, serve_spec
-from silva.models.local.shared import only_last, sharing, start_anew, started
+from silva.models.local.server import Within
+from silva.models.local.shared import Server, only_last, sharing, start_anew, started
 from silva.models.tiny.folder import write_tiny
 from silva.models.tiny.shape import Shape
 from silva.rollout.conversations import expert_conversations
@@ -23,9 +23,14 @@ pytest.importorskip("torch")
 pytest.importorskip("tokenizers")
 
 
-def test_a_server_is_shared_until_the_end_or_until_it_is_started_anew(tmp_path: Path) -> None:
+def tiny(folder: Path) -> Path:
     said = asyncio.run(expert_conversations("arithmetic", split="chain", limit=4))
-    write_tiny(tmp_path / "tiny", said, Shape(width=16, inner=16, layers=1, heads=1, key_heads=1))
+    write_tiny(folder / "tiny", said, Shape(width=16, inner=16, layers=1, heads=1, key_heads=1))
+    return folder / "tiny"
+
+
+def test_a_server_is_shared_until_the_end_or_until_it_is_started_anew(tmp_path: Path) -> None:
+    tiny(tmp_path)
     spec = f"local:{tmp_path / 'tiny'}"
 
     async def answered() -> str:
@@ -35,7 +40,7 @@ def test_a_server_is_shared_until_the_end_or_until_it_is_started_anew(tmp_path: 
         assert served.stop is None  # whoever asked for it does not stop it
         return served.endpoint.url
 
-    def process() -> Child:
+    def process() -> Server:
         return started(1, Options().rows, tmp_path / "tiny")[0]
 
     with sharing():
@@ -56,3 +61,26 @@ def test_a_server_is_shared_until_the_end_or_until_it_is_started_anew(tmp_path: 
     alone = asyncio.run(serve_spec(spec, threads=1))
     assert alone.stop is not None
     alone.stop()
+
+
+def test_a_server_within_this_process_says_what_one_of_its_own_says_and_ends_with_the_sharing(tmp_path: Path) -> None:
+    folder = tiny(tmp_path)
+
+    async def said() -> list[str]:
+        async with connect(f"local:{folder}", threads=1) as model:
+            asked = [
+                Request(messages=(user(word),), sampling=Sampling(seed=seed, max_tokens=12))
+                for word in "ab"
+                for seed in range(3)
+            ]
+            return [each.message.text for each in await asyncio.gather(*map(model.complete, asked))]
+
+    alone = asyncio.run(said())
+    with sharing(within=True):
+        assert asyncio.run(said()) == alone
+        server = started(1, Options().rows, folder)[0]
+        assert isinstance(server, Within) and server.running
+        assert asyncio.run(said()) == alone and started(1, Options().rows, folder)[0] is server
+    assert not server.running
+    with pytest.raises(OSError):
+        urlopen(server.url, timeout=30)

@@ -50,8 +50,9 @@ def turn(
     Args:
         config: of the loop.
         watch: told each entry of the ledger as it is made.
-        here: run the stages in this process, one after the other: for experiments with many small loops, where starting
-            processes is most of the time. A stage that dies takes this process with it; begun again, the loop goes on.
+        here: run the stages in this process, one after the other, and the servers of local models with them: for
+            experiments with many small loops, where starting processes is most of the time. A stage that dies takes
+            this process with it; begun again, the loop goes on.
         until: stop before the first stage of this kind; turned again without it, the loop goes on from there.
 
     Raises:
@@ -67,7 +68,7 @@ def turn(
             loop = kind(config.loop).open(config)
             check(loop)
             loop.keep_config()
-            with sharing() if here else nullcontext():  # what a version plays in several stages, one server serves
+            with sharing(within=True) if here else nullcontext():  # one server for all that a version plays
                 for stage in loop.plan:
                     if stage.kind == until or not _one(loop, stage, watch, _here if here else _work):
                         break

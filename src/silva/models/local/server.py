@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import secrets
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from silva.errors import UsageError
 from silva.models.bundled import packed_weights, require, weights_folder
@@ -13,7 +15,10 @@ from silva.models.child import TOKEN_VARIABLE, Child, announce, run_child, start
 from silva.models.local import MODEL
 from silva.models.local.checkpoint import read_architecture, weight_files
 from silva.models.local.weights import fingerprint, served_name
-from silva.models.serving.server import bind, serve_forever
+from silva.models.serving.server import ServerThread, bind, serve_forever
+
+if TYPE_CHECKING:
+    from silva.models.local.app import LocalApp
 
 ENVIRONMENT = {
     "OMP_WAIT_POLICY": "passive",
@@ -53,6 +58,17 @@ def serve_local(
         UsageError: the bundled weights cannot be cached, the folder holds no model that can be served, or
             `SILVA_LOCAL_DTYPE` names nothing that can be computed in.
     """
+    serve_forever(local_app(token, threads, rows, adapters, weights), listening, say)
+
+
+def local_app(
+    token: str | None, threads: int | None, rows: int, adapters: Path | None, weights: Path | None
+) -> LocalApp:
+    """What answers for a model, as `serve_local` serves it.
+
+    Raises:
+        MissingError, UsageError: as `serve_local`.
+    """
     dtype = _dtype()
     require("torch", "safetensors", "tokenizers")
     name = MODEL if weights is None else served_name(weights)
@@ -67,8 +83,7 @@ def serve_local(
     computed_in = getattr(torch, dtype) if dtype else None
     engine = Engine(folder, rows=rows, dtype=computed_in, threads=threads, ends=prompter.ends)
     prompter.check(engine.network.vocabulary)
-    app = LocalApp(engine, prompter, fingerprint(folder, name), token, adapters, name)
-    serve_forever(app, listening, say)
+    return LocalApp(engine, prompter, fingerprint(folder, name), token, adapters, name)
 
 
 def start_local(
@@ -88,6 +103,33 @@ def start_local(
     arguments = [str(threads or 0), str(rows), str(adapters or ""), str(weights or "")]
     what = "the local model" if weights is None else f"the model {weights.name}"
     return start_child("silva.models.local", arguments, what, ENVIRONMENT)
+
+
+class Within:
+    """The local model's server in a thread of this process, where a process of its own would only take turns with this
+    one: on one core, where starting one costs what a small policy's whole rollout does.
+
+    Args:
+        threads: of torch, in all of this process.
+        rows: most requests computed at once.
+        weights: as `serve_local`.
+
+    Raises:
+        MissingError, UsageError: as `serve_local`.
+    """
+
+    def __init__(self, threads: int | None, rows: int, weights: Path | None) -> None:
+        check_servable(weights)
+        self.token = secrets.token_urlsafe(24)
+        app = local_app(self.token, threads, rows, None, weights)
+        self._thread = ServerThread(app, token=self.token).start()
+        self.url = self._thread.url
+        self.running = True
+
+    def stop_now(self) -> None:
+        """Stop it; returns when its engine rests."""
+        self.running = False
+        self._thread.stop()
 
 
 def check_servable(weights: Path | None) -> None:

@@ -1,6 +1,6 @@
 """Servers of local models that several rollouts use one after the other: started once, stopped at the end.
 
-sharing() ─▶ started(weights) … started(weights) : the same process ─▶ stopped behind `sharing`
+sharing() ─▶ started(weights) … started(weights) : the same server ─▶ stopped behind `sharing`
 nobody shares ─▶ started(weights) : a process of one's own, which the caller stops
 """
 
@@ -12,19 +12,28 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from silva.models.child import Child
-from silva.models.local.server import start_local
+from silva.models.local.server import Within, start_local
 from silva.models.local.vllm_child import start_vllm
 
 Kind = tuple[str, int | None, int, Path | None]
 """Engine, threads, rows and weights."""
 
-_SHARED: ContextVar[dict[Kind, Child] | None] = ContextVar("shared", default=None)
+Server = Child | Within
+
+
+class _Shared(dict[Kind, Server]):
+    within = False
+
+
+_SHARED: ContextVar[_Shared | None] = ContextVar("shared", default=None)
 
 
 @contextmanager
-def sharing() -> Iterator[None]:
-    """Share the servers that are started within, across event loops; they stop at the end."""
-    shared: dict[Kind, Child] = {}
+def sharing(within: bool = False) -> Iterator[None]:
+    """Share the servers that are started meanwhile, across event loops; they stop at the end. `within`: those of local
+    models are threads of this process (see `Within`)."""
+    shared = _Shared()
+    shared.within = within
     token = _SHARED.set(shared)
     try:
         yield
@@ -35,7 +44,7 @@ def sharing() -> Iterator[None]:
 
 def start_anew() -> None:
     """Stop what is shared: who asks next gets a new process. For when one may be what broke."""
-    _stop(_SHARED.get() or {})
+    _stop(_SHARED.get() or _Shared())
 
 
 def only_last() -> None:
@@ -48,7 +57,7 @@ def only_last() -> None:
 
 def started(
     threads: int | None, rows: int, weights: Path | None, engine: str = "torch"
-) -> tuple[Child, Callable[[], None] | None]:
+) -> tuple[Server, Callable[[], None] | None]:
     """A server, and what stops it; None where it is shared. Blocks until it serves. `engine` is `torch`, or `vllm` for
     a folder of weights.
 
@@ -60,6 +69,8 @@ def started(
     if child is None or not child.running:
         if engine == "vllm" and weights is not None:
             child = start_vllm(rows, weights)
+        elif shared is not None and shared.within:
+            child = Within(threads, rows, weights)
         else:
             child = start_local(threads, rows, None, weights)
     if shared is None:
@@ -69,6 +80,6 @@ def started(
     return child, None
 
 
-def _stop(shared: dict[Kind, Child]) -> None:
+def _stop(shared: _Shared) -> None:
     while shared:
         shared.popitem()[1].stop_now()
