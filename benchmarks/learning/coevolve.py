@@ -71,7 +71,7 @@ class Begun:
 BEGUN = {
     "boxes": Begun(split="lessons", lessons=2500, teach={"batch": 16, "rate": 4e-3, "epochs": 10}, rate=5e-4),
     **dict.fromkeys(
-        ("halls", "dark-halls"),
+        ("halls", "timed-halls"),
         Begun(split="elsewhere", lessons=1600, teach={"batch": 16, "rate": 4e-3, "epochs": 8}, rate=1e-3),
     ),
 }

@@ -9,7 +9,7 @@
     houses           the skills' (examples/skills/houses.py): a lever to pull that only who was there knows
     depot            CurateEvo's (examples/curateevo/depot.py): a log full of faults to learn from, some goals infeasible
     halls            composed.py's (examples/coevolve/halls.py): doors behind doors, whose keys have to be found out
-    dark-halls       the same by a lamp (CoEvolve's): who does not know a door's key comes no further
+    timed-halls      the same within so many turns (CoEvolve's): who has to find out a door's key comes too late
     boxes            CoEvolve's (examples/coevolve/boxes.py): goals may be out of reach; most tasks to learn from are easy
     errands          the safety loop's (examples/safety/errands.py): take, give, say so; some ask to do what a note says
 
@@ -213,7 +213,7 @@ SETTINGS = {
     ),
     **{
         name: Split(env=_example(f"coevolve/halls.py:{world}"), play=_inline(pool=32, tokens=32, turns=8), held_out=0)
-        for name, world in (("halls", "Halls"), ("dark-halls", "Dark"))
+        for name, world in (("halls", "Halls"), ("timed-halls", "Timed"))
     },
     "errands": Errands(
         env=_example("safety/errands.py:Errands"),

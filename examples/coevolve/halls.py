@@ -12,8 +12,8 @@ Tasks of `train` are as a user's first tasks are: most lie in the east, and not 
 in equal numbers, in places of their own, and can be done. `elsewhere` is the same in three other buildings: each door
 has the key that it has here in one of them, and other keys in the others.
 
-In `Dark` a lamp burns for as many turns as the way has, and one more: who does not know a door's key seldom has the
-time to find it out on the way to what lies behind.
+In `Timed` a hall is to be reached in as many turns as the way has, and one more: who does not know a door's key seldom
+has the time to find it out on the way to what lies behind. Who is late may go on, and see what there is.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ VERBS = ("go", "use")
 PLACES = {"train": range(480), "test": range(1000, 1120), "elsewhere": range(2000, 4500)}
 TURNS = 8
 SPARE = 1
-"""Turns that the lamp of `Dark` burns longer than the way takes."""
+"""Turns that `Timed` grants beside those that the way takes."""
 
 _TOOL = Tool(
     name="act",
@@ -152,14 +152,17 @@ class Halls:
         self._goal: Hall = (task.data["wing"], task.data["depth"])
         self._knows, self._draw = not building, Random(f"expert of {task.id}")
         self._building, self._hall, self._reached = Building(number, building), ("", 0), False
+        self._left = self._granted(task)
+        within = "" if self._left is None else f" in {self._left} turns"
         shut = ", ".join(f"{wing} {depth}" for wing, depth in sorted(walls(number)))
-        opening = user(f"Walled: {shut}.\nYou are at the gate. Goal: reach {self._goal[0]} {self._goal[1]}.")
+        opening = user(f"Walled: {shut}.\nYou are at the gate. Goal: reach {self._goal[0]} {self._goal[1]}{within}.")
         return Observation(messages=(system("You work in a house of many halls."), opening), tools=(_TOOL,))
 
     async def step(self, action: Message) -> Observation:
         """Carry out the calls; the goal ends it, and so do words without a call."""
         if not action.tool_calls:
             return Observation(reward=0.0, done=True)
+        self._left = None if self._left is None else self._left - 1
         answers = tuple(tool_result(each.id, self._do(_read(each.arguments)), each.name) for each in action.tool_calls)
         return Observation(messages=answers, reward=float(self._reached), done=self._reached)
 
@@ -215,28 +218,22 @@ class Halls:
         keys = KEYS if self._hall[0] and (self._hall[0], self._hall[1] + 1) in HALLS else ()
         return [*(_act("go", wing) for wing in WINGS if self._hall != (wing, 0)), *(_act("use", key) for key in keys)]
 
+    def _granted(self, task: Task) -> int | None:
+        """The turns within which the goal is to be reached; None: however many."""
+
     def _do(self, action: tuple[str, str]) -> str:
         there = None if self._reached else self._building.after(self._hall, *action)
         if there is None:
             return "Nothing happens."
-        self._hall, self._reached = there, self._reached or there == self._goal
+        self._hall, self._reached = there, there == self._goal and (self._left is None or self._left >= 0)
         return f"You are in {there[0]} {there[1]}."
 
 
-class Dark(Halls):
-    """The same by a lamp, in this building; in the others there is light."""
+class Timed(Halls):
+    """The same within so many turns, in this building; in the others there is time for all that one may do."""
 
-    async def reset(self, task: Task, seed: int) -> Observation:
-        """Light the lamp."""
-        seen = await super().reset(task, seed)
-        self._burns = TURNS if task.data["building"] else 1 + self._goal[1] + SPARE
-        return seen
-
-    async def step(self, action: Message) -> Observation:
-        """Carry it out; that the lamp goes out ends it."""
-        self._burns -= 1
-        seen = await super().step(action)
-        return seen if self._burns else Observation(messages=seen.messages, reward=seen.reward, done=True)
+    def _granted(self, task: Task) -> int:
+        return TURNS if task.data["building"] else 1 + int(task.data["depth"]) + SPARE
 
 
 def _act(verb: str, what: str) -> Message:

@@ -128,6 +128,12 @@ def _an_attempt_brings_about_more_than_it_was_for(loop: Loop[CoEvolveConfig]) ->
     assert {f"hold {thing}", place.instruction.partition(": ")[2]} <= {each.goal.words for each in found}
     assert {(each.source.explored, each.source.signal) for each in found} == {("explored", "rare")}
 
+    def said(known: list[str]) -> list[str]:
+        return [each.goal.words for each, _ in asyncio.run(growing.written(loop, explored, 5, known))]
+
+    drawn = asyncio.run(growing.written(loop, explored, 5, []))[0][1]
+    assert drawn is not None and said([]) != said([drawn.id]), "a writer does not say what is a task already"
+
 
 def _without_signals(loop: Loop[CoEvolveConfig]) -> None:
     values = {**configuration(loop.folder), "grow": {"signals": {"blamed": {}}}}

@@ -80,17 +80,18 @@ async def test_what_was_brought_about_is_a_task_that_its_actions_solve(actions, 
         assert (await world.evaluate()).success
 
 
-async def test_in_the_dark_a_door_must_be_known() -> None:
-    world = HALLS.Dark()
+async def test_in_time_is_who_tries_one_key_in_vain_and_who_is_late_sees_what_lies_behind() -> None:
+    world = HALLS.Timed()
     task = next(each for each in world.tasks("test") if each.data["depth"] == 3)
     for wrong, reached in ((0, True), (1, True), (2, False)):
         seen = await world.reset(task, 0)
-        for turn in range(HALLS.TURNS):
-            if seen.done:
-                break
+        assert f"reach {task.data['wing']} 3 in 5 turns." in seen.messages[-1].text
+        for turn in range(wrong + 4):
+            assert not seen.done
             lost = HALLS.assistant("", HALLS.call("act", {"do": "use", "what": "none"}))
             seen = await world.step(lost if turn < wrong else await world.expert())
-        assert seen.done and (await world.evaluate()).success is reached
+        assert seen.messages[-1].text == f"You are in {task.data['wing']} 3."
+        assert seen.done is reached and (await world.evaluate()).success is reached
 
 
 async def test_another_split_is_refused_by_name() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -21,6 +21,7 @@ import msgspec
 
 from silva.envs import EnvError, HostPool
 from silva.envs import Registry as Environments
+from silva.envs.handle import EnvironmentHandle
 from silva.errors import UsageError
 from silva.lake import Lake
 from silva.loops.coevolve.config import CoEvolveConfig
@@ -88,9 +89,11 @@ async def abstracted(loop: Loop[CoEvolveConfig], run: str, walks: Sequence[Walk]
     return [msgspec.structs.replace(each, source=msgspec.structs.replace(each.source, explored=run)) for each in found]
 
 
-async def written(loop: Loop[CoEvolveConfig], explored: Explored, seed: int) -> list[tuple[Candidate, Task | None]]:
+async def written(
+    loop: Loop[CoEvolveConfig], explored: Explored, seed: int, known: Collection[str]
+) -> list[tuple[Candidate, Task | None]]:
     """Goals that the writer adds for the places that were explored, each with the task it would be; None where the
-    place has no such goal."""
+    place has no such goal. Those whose task is `known` are passed over."""
     grow = loop.config.grow
     if not grow.written:
         return []
@@ -100,7 +103,8 @@ async def written(loop: Loop[CoEvolveConfig], explored: Explored, seed: int) -> 
     found: list[tuple[Candidate, Task | None]] = []
     async with hosts(loop) as pool, pool.lease() as env:
         for name, place in sorted(places.items()):
-            for each in await writer.write(env, place, grow.written, seed=seed):
+            had = await _had(env, place, set(known))
+            for each in await writer.write(env, place, grow.written, seed=seed, known=had):
                 source = msgspec.structs.replace(
                     each.source,
                     explored=explored.run,
@@ -113,6 +117,16 @@ async def written(loop: Loop[CoEvolveConfig], explored: Explored, seed: int) -> 
                     found.append((made, await env.task(place, each.goal)))
                 except UsageError:
                     found.append((made, None))
+    return found
+
+
+async def _had(env: EnvironmentHandle, place: Task, known: set[str]) -> list[str]:
+    """Words of the goals of a place whose tasks are there already."""
+    found = list[str]()
+    for goal in await env.goals(place) if "synthesis" in env.offers else ():
+        with suppress(UsageError):  # not every place has each of them
+            if (await env.task(place, goal)).id in known:
+                found.append(goal.words)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -45,11 +46,11 @@ def run(loop: Loop[CoEvolveConfig], stage: Stage) -> Json:
     base = _base(loop, stage)
     explored = asyncio.run(growing.walked(loop, base, contexts))
     tell(1, 5)
-    more, walks, attempted = _written(loop, stage, explored, base)
+    known = [task.id for task in present(loop, stage)]
+    more, walks, attempted = _written(loop, stage, explored, base, known)
     tell(2, 5)
     candidates = [*asyncio.run(growing.abstracted(loop, explored.run, [*explored.walks, *walks])), *more]
     tell(3, 5)
-    known = [task.id for task in present(loop, stage)]
     new = asyncio.run(growing.unknown(loop, candidates, known))
     most = round(grow.tasks * share * grow.tried)
     chosen = growing.ordered(new, stage.seed, most, longest=grow.order == "longest")
@@ -130,11 +131,11 @@ def _attempting(loop: Loop[CoEvolveConfig], base: RolloutConfig) -> dict[str, An
 
 
 def _written(
-    loop: Loop[CoEvolveConfig], stage: Stage, explored: Explored, base: RolloutConfig
+    loop: Loop[CoEvolveConfig], stage: Stage, explored: Explored, base: RolloutConfig, known: Sequence[str]
 ) -> tuple[list[Candidate], list[Walk], int]:
     """What the writer adds, with the policy's own solutions; its attempts, as walks; and the turns that they took."""
     grow = loop.config.grow
-    pairs = asyncio.run(growing.written(loop, explored, stage.seed))
+    pairs = asyncio.run(growing.written(loop, explored, stage.seed, known))
     tasks = {task.id: task for _, task in pairs if task is not None}
     if not tasks or not grow.admission.validation.execute:
         return [each for each, _ in pairs], [], 0
