@@ -141,4 +141,3 @@ RECIPES["tiny", "houses"] = RECIPES["tiny", "babyai"]  # and skills.py
 RECIPES["tiny", "depot"] = RECIPES["tiny", "babyai"]  # and curateevo.py
 RECIPES["tiny", "boxes"] = RECIPES["tiny", "babyai"]  # and coevolve.py
 RECIPES["tiny", "halls"] = RECIPES["tiny", "babyai"]  # and coevolve.py
-RECIPES["tiny", "timed-halls"] = RECIPES["tiny", "halls"]

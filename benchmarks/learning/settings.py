@@ -8,8 +8,7 @@
     reasoning-gym/…  one generator's questions, one turn, the answer between tags
     houses           the skills' (examples/skills/houses.py): a lever to pull that only who was there knows
     depot            CurateEvo's (examples/curateevo/depot.py): a log full of faults to learn from, some goals infeasible
-    halls            composed.py's (examples/coevolve/halls.py): doors behind doors, whose keys have to be found out
-    timed-halls      the same within so many turns (CoEvolve's): who has to find out a door's key comes too late
+    halls            CoEvolve's (examples/coevolve/halls.py): doors behind doors, whose keys have to be found out
     boxes            CoEvolve's (examples/coevolve/boxes.py): goals may be out of reach; most tasks to learn from are easy
     errands          the safety loop's (examples/safety/errands.py): take, give, say so; some ask to do what a note says
 
@@ -211,10 +210,11 @@ SETTINGS = {
         play=_inline(pool=32, tokens=32, turns=9),
         held_out=0,
     ),
-    **{
-        name: Split(env=_example(f"coevolve/halls.py:{world}"), play=_inline(pool=32, tokens=32, turns=8), held_out=0)
-        for name, world in (("halls", "Halls"), ("timed-halls", "Timed"))
-    },
+    "halls": Split(
+        env=_example("coevolve/halls.py:Halls"),
+        play=_inline(pool=32, tokens=32, turns=8),
+        held_out=0,
+    ),
     "errands": Errands(
         env=_example("safety/errands.py:Errands"),
         play=_inline(pool=24, tokens=40, turns=6),

@@ -1,19 +1,17 @@
-"""Halls: two wings of six halls, one behind the other; which of four keys opens which door is to be found out.
+"""Halls: two wings of six halls, one behind the other; which of six keys opens which door is to be found out.
 
-    Walled: east 4, west 5.  Goal: reach west 2.
+    Walled: east 4, west 5.  Goal: reach west 2 in 4 turns.
     act(go west) ─▶ act(use red) ─▶ "You are in west 1." ─▶ act(use blue) ─▶ "You are in west 2." ─▶ done
 
-A hall is reached by who knows the doors before it, and tries are few. So what can be brought about grows with what a
-policy has learnt: who explores at the beginning seldom finds what lies deep. A goal may lie behind a wall: it cannot be
-reached. The environment says what actions brought about and makes it a task (port `Synthesis`), and lists the valid
-actions (`ListsActions`).
+A hall is to be reached in as many turns as the way has, and one more: who does not know a door's key seldom has the
+time to find it out on the way to what lies behind. Who is late may go on, and see what there is. So what can be brought
+about grows with what a policy has learnt: who explores at the beginning seldom finds what lies deep. A goal may lie
+behind a wall: it cannot be reached. The environment says what actions brought about and makes it a task (port
+`Synthesis`), and lists the valid actions (`ListsActions`).
 
 Tasks of `train` are as a user's first tasks are: most lie in the east, and not deep. Those of `test` are of all halls
 in equal numbers, in places of their own, and can be done. `elsewhere` is the same in three other buildings: each door
-has the key that it has here in one of them, and other keys in the others.
-
-In `Timed` a hall is to be reached in as many turns as the way has, and one more: who does not know a door's key seldom
-has the time to find it out on the way to what lies behind. Who is late may go on, and see what there is.
+has the key that it has here in one of them, and other keys in the others. There one has time for all that one may do.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from silva.envs.protocol import Achieved, Capabilities, Evaluation, Goal, Observ
 from silva.errors import UsageError
 from silva.tree import Message, Task, Tool, assistant, call, system, tool_result, user
 
-KEYS = ("red", "green", "blue", "white")
+KEYS = ("red", "green", "blue", "white", "black", "brown")
 WINGS = {"east": 8, "west": 1}
 """How often each is among the tasks of `train`, and below, how often each depth is."""
 DEPTHS = {1: 16, 2: 8, 3: 1, 4: 0, 5: 0, 6: 0}
@@ -44,7 +42,7 @@ VERBS = ("go", "use")
 PLACES = {"train": range(480), "test": range(1000, 1120), "elsewhere": range(2000, 4500)}
 TURNS = 8
 SPARE = 1
-"""Turns that `Timed` grants beside those that the way takes."""
+"""Turns that are granted besides those that the way takes."""
 
 _TOOL = Tool(
     name="act",
@@ -152,22 +150,22 @@ class Halls:
         self._goal: Hall = (task.data["wing"], task.data["depth"])
         self._knows, self._draw = not building, Random(f"expert of {task.id}")
         self._building, self._hall, self._reached = Building(number, building), ("", 0), False
-        self._left = self._granted(task)
-        within = "" if self._left is None else f" in {self._left} turns"
+        self._left = TURNS if building else 1 + self._goal[1] + SPARE
         shut = ", ".join(f"{wing} {depth}" for wing, depth in sorted(walls(number)))
-        opening = user(f"Walled: {shut}.\nYou are at the gate. Goal: reach {self._goal[0]} {self._goal[1]}{within}.")
+        goal = f"Goal: reach {self._goal[0]} {self._goal[1]} in {self._left} turns."
+        opening = user(f"Walled: {shut}.\nYou are at the gate. {goal}")
         return Observation(messages=(system("You work in a house of many halls."), opening), tools=(_TOOL,))
 
     async def step(self, action: Message) -> Observation:
-        """Carry out the calls; the goal ends it, and so do words without a call."""
+        """Carry out the calls; the goal in time ends it, and so do words without a call."""
         if not action.tool_calls:
             return Observation(reward=0.0, done=True)
-        self._left = None if self._left is None else self._left - 1
+        self._left -= 1
         answers = tuple(tool_result(each.id, self._do(_read(each.arguments)), each.name) for each in action.tool_calls)
         return Observation(messages=answers, reward=float(self._reached), done=self._reached)
 
     async def evaluate(self) -> Evaluation:
-        """1 where one has been in the hall."""
+        """1 where one has been in the hall in time."""
         return Evaluation(score=float(self._reached), success=self._reached)
 
     async def expert(self) -> Message:
@@ -218,22 +216,12 @@ class Halls:
         keys = KEYS if self._hall[0] and (self._hall[0], self._hall[1] + 1) in HALLS else ()
         return [*(_act("go", wing) for wing in WINGS if self._hall != (wing, 0)), *(_act("use", key) for key in keys)]
 
-    def _granted(self, task: Task) -> int | None:
-        """The turns within which the goal is to be reached; None: however many."""
-
     def _do(self, action: tuple[str, str]) -> str:
         there = None if self._reached else self._building.after(self._hall, *action)
         if there is None:
             return "Nothing happens."
-        self._hall, self._reached = there, there == self._goal and (self._left is None or self._left >= 0)
+        self._hall, self._reached = there, there == self._goal and self._left >= 0
         return f"You are in {there[0]} {there[1]}."
-
-
-class Timed(Halls):
-    """The same within so many turns, in this building; in the others there is time for all that one may do."""
-
-    def _granted(self, task: Task) -> int:
-        return TURNS if task.data["building"] else 1 + int(task.data["depth"]) + SPARE
 
 
 def _act(verb: str, what: str) -> Message:

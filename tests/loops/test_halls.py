@@ -81,7 +81,7 @@ async def test_what_was_brought_about_is_a_task_that_its_actions_solve(actions, 
 
 
 async def test_in_time_is_who_tries_one_key_in_vain_and_who_is_late_sees_what_lies_behind() -> None:
-    world = HALLS.Timed()
+    world = HALLS.Halls()
     task = next(each for each in world.tasks("test") if each.data["depth"] == 3)
     for wrong, reached in ((0, True), (1, True), (2, False)):
         seen = await world.reset(task, 0)

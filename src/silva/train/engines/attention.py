@@ -56,23 +56,25 @@ def segment_attention(
     if attention_mask is not None or len(query) != 1:
         raise ValueError("segment_attention takes one row and no mask")
     group = query.shape[1] // key.shape[1]
+    runs = segments or [Segment(start=0, stop=query.shape[2])]
+    numbers = {(run.start, run.stop): number for number, run in enumerate(runs)}
+    # Split, not sliced: a slice's gradient is as long as all positions, once for each run.
+    queries, keys, values = (
+        whole.split([run.stop - run.start for run in runs], dim=2)
+        for whole in (query, key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1))
+    )
     mixed = []
-    for segment in segments or [Segment(start=0, stop=query.shape[2])]:
-        keys, values = (
-            torch.cat(
-                [part[:, :, start:stop] for start, stop in (*segment.before, (segment.start, segment.stop))], dim=2
-            )
-            for part in (key, value)
-        )
-        length = segment.stop - segment.start
+    for number, run in enumerate(runs):
+        way = [*(numbers[bounds] for bounds in run.before), number]
+        length = run.stop - run.start
         mixed.append(
             scaled_dot_product_attention(
-                query[:, :, segment.start : segment.stop],
-                keys.repeat_interleave(group, dim=1),
-                values.repeat_interleave(group, dim=1),
-                attn_mask=causal_lower_right(length, segment.seen + length) if segment.before else None,
+                queries[number],
+                torch.cat([keys[each] for each in way], dim=2),
+                torch.cat([values[each] for each in way], dim=2),
+                attn_mask=causal_lower_right(length, run.seen + length) if run.before else None,
                 dropout_p=dropout,
-                is_causal=not segment.before,
+                is_causal=not run.before,
                 scale=scaling,
             )
         )
