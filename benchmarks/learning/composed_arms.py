@@ -70,6 +70,7 @@ GROW: dict[str, Any] = {
     "contexts": 24,
     "tasks": 32,
     "tried": 2.0,
+    "order": "longest",
     "signals": {"forgetting": {"window": 12}, "boundary": {}, "rare": {"least": 200, "share": 5}, "blamed": {}},
     "explore": {"rounds": 2, "steps": 8},
     "explorer": {"name": "policy", "options": {"temperature": 1.2, "share": 0.1, "untried": True}},

@@ -18,7 +18,8 @@ from silva.loops.coevolve.contexts import signalled, unguided
 from silva.loops.coevolve.growing import ordered
 from silva.loops.coevolve.kind import COEVOLVE
 from silva.loops.coevolve.plan import stages
-from silva.loops.coevolve.stages.rollout import chosen_of
+from silva.loops.coevolve.stages.rollout import chosen_of, resting, without
+from silva.loops.kernel.ledger import Entry
 from silva.loops.roles import Candidate, Source
 from silva.models.embedding.embedder import unit
 from silva.tree import Task, assistant
@@ -112,6 +113,10 @@ def test_candidates_take_signals_and_patterns_in_turn_and_the_shorter_solution_c
     assert len(found[1].solution) == 3
     deep = [candidate(f"d{n}", "open it", "open", "boundary", n) for n in (3, 7, 5)]
     assert [len(each.solution) for each in ordered([*easy, *deep], 3, 4, longest=True)] == [7, 5, 3, 2]
+    said = [candidate(f"s{n}", "open it", "open", "boundary", 0) for n in range(9)]
+    for longest in (False, True):
+        found = ordered([*said, *deep], 3, 4, longest=longest)
+        assert [bool(each.solution) for each in found] == [True, True, True, False], "what nobody could do comes last"
 
 
 def test_a_share_of_a_round_is_new_as_far_as_there_is_enough() -> None:
@@ -127,6 +132,27 @@ def test_a_share_of_a_round_is_new_as_far_as_there_is_enough() -> None:
     assert news(60, 20, 0.5) == (12, 6) and news(60, 4, 0.5) == (12, 4) and news(60, 0, 0.5) == (12, 0)
     assert news(8, 20, 0.25) == (12, 4), "where there are few old ones, new ones fill the round"
     assert news(60, 600, None)[1] > 6
+
+
+def test_mastered_tasks_rest_for_some_rounds_until_they_fail_again(tmp_path: Path) -> None:
+    loop = COEVOLVE.open(config(tmp_path))
+    played = {2: ("abc", "ab"), 3: ("bde", "de"), 4: ("cde", "ce")}
+    for stage in loop.plan:
+        if stage.kind == "rollout":
+            tasks, done = played.get(stage.round, ("", ""))
+            said = {"played": list(tasks), "mastered": list(done)}
+            loop.ledger.append(
+                Entry(stage=stage.name, event="ended", inputs=stage.inputs, at=0, seconds=0, outputs=said)
+            )
+    assert resting(loop, 5, 3) == ["e", "c", "a"], "b and d failed since; what was mastered last rests first"
+    assert resting(loop, 5, 1) == ["e", "c"] and resting(loop, 3, 9) == ["b", "a"] and resting(loop, 5, 0) == []
+
+
+def test_mastered_tasks_rest_while_there_are_others_and_the_longest_rested_come_back_first() -> None:
+    known = {name: Task(id=name, env="e", instruction="") for name in "abcdef"}
+    assert set(without(known, ["e", "c", "gone"], 3)) == set("abdf")
+    assert set(without(known, ["e", "c", "a"], 4)) == set("abdf"), "a was mastered before e and c"
+    assert set(without(known, ["e", "c"], None)) == set(known) == set(without(known, [], 2))
 
 
 def test_redundancy_and_distance_are_those_of_the_papers_formulas() -> None:

@@ -78,9 +78,12 @@ class CoEvolveJudge(JudgeConfig):
 
 class CoEvolveRound(RoundConfig):
     """One round, or `times` such rounds one after the other. A round of the expert teaches the policy what it begins
-    with; a round of the policy is GRPO."""
+    with; a round of the policy is GRPO. `rest`: for so many rounds a task is not played again whose group succeeded in
+    every attempt, while there are others: a group of equal rewards teaches nothing (as DAPO's dynamic sampling,
+    arXiv 2503.14476, without playing it first)."""
 
     times: int = Field(default=1, ge=1, le=1000)
+    rest: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
     def _learns(self) -> CoEvolveRound:

@@ -175,7 +175,8 @@ async def unknown(loop: Loop[CoEvolveConfig], candidates: Sequence[Candidate], k
 def ordered(candidates: Sequence[Candidate], seed: int, most: int, longest: bool = False) -> list[Candidate]:
     """At most so many candidates, those of each signal in turn, and of each signal the goals' patterns in turn: what
     exploration brings about most often is not what is wanted most. Of one pattern as drawn by the seed, or those whose
-    solutions are `longest` first. One goal of a place stands once."""
+    solutions are `longest` first; what nobody could do comes last, so that it takes no place from what can be done. One
+    goal of a place stands once."""
 
     def drawn(each: Candidate) -> str:
         return digest("new", str(seed), each.place.id, each.goal.words)
@@ -184,7 +185,8 @@ def ordered(candidates: Sequence[Candidate], seed: int, most: int, longest: bool
     for each in sorted(candidates, key=lambda each: len(each.solution) or 1_000_000):
         found.setdefault((each.place.given.content, each.goal.words), each)
     of_kind: defaultdict[str, defaultdict[str, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
-    for each in sorted(found.values(), key=lambda each: (-len(each.solution) if longest else 0, drawn(each))):
+    first = {key: -len(each.solution) if longest else not each.solution for key, each in found.items()}
+    for _, each in sorted(found.items(), key=lambda item: (first[item[0]], drawn(item[1]))):
         of_kind[each.source.signal][each.goal.pattern].append(each)
     queues = [_in_turn(list(of_kind[kind].values())) for kind in sorted(of_kind)]
     return _in_turn(queues)[:most]

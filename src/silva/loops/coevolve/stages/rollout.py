@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from silva.loops.coevolve.config import CoEvolveConfig
 from silva.loops.coevolve.tasks import present
@@ -24,7 +24,8 @@ def run(loop: Loop[CoEvolveConfig], stage: Stage) -> Json:
     settings = loop.config.rounds[stage.round - 1]
     version = head_of(loop, stage)
     known = {task.id: task for task in present(loop, stage)}
-    chosen = [known[each] for each in chosen_of(known, settings.tasks, loop.config.grow.played, stage.seed)]
+    awake = without(known, resting(loop, stage.round, settings.rest), settings.tasks)
+    chosen = [known[each] for each in chosen_of(awake, settings.tasks, loop.config.grow.played, stage.seed)]
     name = loop.run_name(stage)
     result = attempts(loop, stage, name, version, chosen)
     return {
@@ -34,8 +35,30 @@ def run(loop: Loop[CoEvolveConfig], stage: Stage) -> Json:
         "played": [task.id for task in chosen],
         "synthesised": sum(task.born is not None for task in chosen),
         "mixed": mixed(result.trajectories),
+        "mastered": mastered(result.trajectories),
         **told(result),
     }
+
+
+def resting(loop: Loop[CoEvolveConfig], round: int, rounds: int) -> list[str]:
+    """Tasks whose last group, in so many rounds before this one, succeeded in every attempt, those mastered longest ago
+    last."""
+    found = dict[str, bool]()
+    for each in loop.plan:
+        before = each.kind == "rollout" and round - rounds <= each.round < round
+        said = (loop.outputs(each.name) if before else None) or {"played": (), "mastered": ()}
+        for task in said["played"]:
+            found.pop(task, None)
+            found[task] = task in said["mastered"]
+    return [task for task, done in reversed(found.items()) if done]
+
+
+def without(known: Mapping[str, Task], resting: Sequence[str], count: int | None) -> dict[str, Task]:
+    """The tasks but those that rest, of which as many stay as it takes to have so many."""
+    there = [each for each in resting if each in known]
+    spare = len(known) - (len(known) if count is None else count)
+    left = set(there[: max(0, spare)])
+    return {name: task for name, task in known.items() if name not in left}
 
 
 def chosen_of(known: Mapping[str, Task], count: int | None, share: float | None, seed: int) -> list[str]:
@@ -54,3 +77,11 @@ def mixed(trajectories: list[Trajectory]) -> int:
     for each in counted(trajectories):
         rewards.setdefault(each.task_id, set()).add(each.outcome.score)
     return sum(len(each - {None}) > 1 for each in rewards.values())
+
+
+def mastered(trajectories: list[Trajectory]) -> list[str]:
+    """Tasks of which every attempt succeeded."""
+    found: dict[str, bool] = {}
+    for each in counted(trajectories):
+        found[each.task_id] = found.get(each.task_id, True) and bool(each.outcome.success)
+    return sorted(task for task, all_of_it in found.items() if all_of_it)
