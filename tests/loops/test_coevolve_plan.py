@@ -113,7 +113,7 @@ def test_candidates_take_signals_and_patterns_in_turn_and_the_shorter_solution_c
     assert len(found[1].solution) == 3
     deep = [candidate(f"d{n}", "open it", "open", "boundary", n) for n in (3, 7, 5)]
     assert [len(each.solution) for each in ordered([*easy, *deep], 3, 4, longest=True)] == [7, 5, 3, 2]
-    said = [candidate(f"s{n}", "open it", "open", "boundary", 0) for n in range(9)]
+    said = [candidate(f"s{n}", "open it", "open", "rare", 0) for n in range(9)]
     for longest in (False, True):
         found = ordered([*said, *deep], 3, 4, longest=longest)
         assert [bool(each.solution) for each in found] == [True, True, True, False], "what nobody could do comes last"

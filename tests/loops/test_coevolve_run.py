@@ -92,7 +92,8 @@ def _trained_on(loop: Loop[CoEvolveConfig]) -> None:
     taught, learnt = (str(loop.given(f"round-{each}.register")["version"]) for each in (1, 2))
     assert train._optimiser(loop, trains[2], taught).moments is None, "what imitation gathered is of another size"
     moments = train._optimiser(loop, trains[3], learnt).moments
-    assert moments == loop.folder / "rounds" / "2" / "train" / "checkpoints" / "step-000001" and moments.is_dir()
+    there = loop.folder / "rounds" / "2" / "train" / "checkpoints" / "step-000001"
+    assert moments == there and there.is_dir()
 
 
 def _shows(loop: Loop[CoEvolveConfig]) -> None:
@@ -128,11 +129,11 @@ def _an_attempt_brings_about_more_than_it_was_for(loop: Loop[CoEvolveConfig]) ->
     assert {f"hold {thing}", place.instruction.partition(": ")[2]} <= {each.goal.words for each in found}
     assert {(each.source.explored, each.source.signal) for each in found} == {("explored", "rare")}
 
-    def said(known: list[str]) -> list[str]:
+    def said(known: set[str]) -> list[str]:
         return [each.goal.words for each, _ in asyncio.run(growing.written(loop, explored, 5, known))]
 
-    drawn = asyncio.run(growing.written(loop, explored, 5, []))[0][1]
-    assert drawn is not None and said([]) != said([drawn.id]), "a writer does not say what is a task already"
+    drawn = asyncio.run(growing.written(loop, explored, 5, set()))[0][1]
+    assert drawn is not None and said(set()) != said({drawn.id}), "a writer does not say what is a task already"
 
 
 def _without_signals(loop: Loop[CoEvolveConfig]) -> None:

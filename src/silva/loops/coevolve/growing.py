@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence, Set
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
@@ -90,7 +90,7 @@ async def abstracted(loop: Loop[CoEvolveConfig], run: str, walks: Sequence[Walk]
 
 
 async def written(
-    loop: Loop[CoEvolveConfig], explored: Explored, seed: int, known: Collection[str]
+    loop: Loop[CoEvolveConfig], explored: Explored, seed: int, known: Set[str]
 ) -> list[tuple[Candidate, Task | None]]:
     """Goals that the writer adds for the places that were explored, each with the task it would be; None where the
     place has no such goal. Those whose task is `known` are passed over."""
@@ -103,7 +103,7 @@ async def written(
     found: list[tuple[Candidate, Task | None]] = []
     async with hosts(loop) as pool, pool.lease() as env:
         for name, place in sorted(places.items()):
-            had = await _had(env, place, set(known))
+            had = await _had(env, place, known)
             for each in await writer.write(env, place, grow.written, seed=seed, known=had):
                 source = msgspec.structs.replace(
                     each.source,
@@ -120,11 +120,11 @@ async def written(
     return found
 
 
-async def _had(env: EnvironmentHandle, place: Task, known: set[str]) -> list[str]:
+async def _had(env: EnvironmentHandle, place: Task, known: Set[str]) -> list[str]:
     """Words of the goals of a place whose tasks are there already."""
     found = list[str]()
     for goal in await env.goals(place) if "synthesis" in env.offers else ():
-        with suppress(UsageError):  # not every place has each of them
+        with suppress(UsageError, EnvError):  # not every place has each of them
             if (await env.task(place, goal)).id in known:
                 found.append(goal.words)
     return found
@@ -172,11 +172,13 @@ async def unknown(loop: Loop[CoEvolveConfig], candidates: Sequence[Candidate], k
     return found
 
 
-def ordered(candidates: Sequence[Candidate], seed: int, most: int, longest: bool = False) -> list[Candidate]:
+def ordered(
+    candidates: Sequence[Candidate], seed: int, most: int, longest: bool = False, solved_first: bool = True
+) -> list[Candidate]:
     """At most so many candidates, those of each signal in turn, and of each signal the goals' patterns in turn: what
     exploration brings about most often is not what is wanted most. Of one pattern as drawn by the seed, or those whose
-    solutions are `longest` first; what nobody could do comes last, so that it takes no place from what can be done. One
-    goal of a place stands once."""
+    solutions are `longest` first. One goal of a place stands once. With `solved_first` what nobody could do comes
+    behind all of them, so that it takes no place from what can be done."""
 
     def drawn(each: Candidate) -> str:
         return digest("new", str(seed), each.place.id, each.goal.words)
@@ -184,12 +186,17 @@ def ordered(candidates: Sequence[Candidate], seed: int, most: int, longest: bool
     found: dict[tuple[str, str], Candidate] = {}
     for each in sorted(candidates, key=lambda each: len(each.solution) or 1_000_000):
         found.setdefault((each.place.given.content, each.goal.words), each)
+    those = sorted(found.values(), key=lambda each: (-len(each.solution) if longest else 0, drawn(each)))
+    if not solved_first:
+        return _of_kinds(those)[:most]
+    return [*_of_kinds([e for e in those if e.solution]), *_of_kinds([e for e in those if not e.solution])][:most]
+
+
+def _of_kinds(candidates: Sequence[Candidate]) -> list[Candidate]:
     of_kind: defaultdict[str, defaultdict[str, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
-    first = {key: -len(each.solution) if longest else not each.solution for key, each in found.items()}
-    for _, each in sorted(found.items(), key=lambda item: (first[item[0]], drawn(item[1]))):
+    for each in candidates:
         of_kind[each.source.signal][each.goal.pattern].append(each)
-    queues = [_in_turn(list(of_kind[kind].values())) for kind in sorted(of_kind)]
-    return _in_turn(queues)[:most]
+    return _in_turn([_in_turn(list(of_kind[kind].values())) for kind in sorted(of_kind)])
 
 
 def _in_turn(queues: Sequence[Sequence[Candidate]]) -> list[Candidate]:

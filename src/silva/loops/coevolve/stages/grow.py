@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -46,14 +45,15 @@ def run(loop: Loop[CoEvolveConfig], stage: Stage) -> Json:
     base = _base(loop, stage)
     explored = asyncio.run(growing.walked(loop, base, contexts))
     tell(1, 5)
-    known = [task.id for task in present(loop, stage)]
+    known = {task.id for task in present(loop, stage)}
     more, walks, attempted = _written(loop, stage, explored, base, known)
     tell(2, 5)
     candidates = [*asyncio.run(growing.abstracted(loop, explored.run, [*explored.walks, *walks])), *more]
     tell(3, 5)
     new = asyncio.run(growing.unknown(loop, candidates, known))
     most = round(grow.tasks * share * grow.tried)
-    chosen = growing.ordered(new, stage.seed, most, longest=grow.order == "longest")
+    executed = grow.admission.validation.execute
+    chosen = growing.ordered(new, stage.seed, most, longest=grow.order == "longest", solved_first=executed)
     steps, seconds = asyncio.run(growing.admitted(loop, explored.run, chosen, stage.round, known))
     tell(4, 5)
     with Lake.open(loop.lake, mode="read") as lake:
@@ -131,7 +131,7 @@ def _attempting(loop: Loop[CoEvolveConfig], base: RolloutConfig) -> dict[str, An
 
 
 def _written(
-    loop: Loop[CoEvolveConfig], stage: Stage, explored: Explored, base: RolloutConfig, known: Sequence[str]
+    loop: Loop[CoEvolveConfig], stage: Stage, explored: Explored, base: RolloutConfig, known: set[str]
 ) -> tuple[list[Candidate], list[Walk], int]:
     """What the writer adds, with the policy's own solutions; its attempts, as walks; and the turns that they took."""
     grow = loop.config.grow
