@@ -1,4 +1,4 @@
-"""The local model's server process: weights, engine, routes; and how a parent starts it."""
+"""The local model's server: weights, engine, routes; how a parent starts its process, or a thread of its own."""
 
 from __future__ import annotations
 
