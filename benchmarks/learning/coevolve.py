@@ -73,7 +73,7 @@ BEGUN = {
     "halls": Begun(split="elsewhere", lessons=1600, teach={"batch": 8, "rate": 3e-3, "epochs": 8}, rate=1e-3),
 }
 """In halls a policy comes from other buildings, in which most doors have other keys (composed.py begins so, too). Eight
-lessons a step: with half as many steps of sixteen one seed of seven never came to tell by its hall which key to take."""
+lessons a step: of sixteen, in half as many steps, one seed of seven never came to tell by its hall which key to take."""
 ROUND: dict[str, Any] = {
     "times": 20,
     "tasks": 24,

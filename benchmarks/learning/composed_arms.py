@@ -89,7 +89,7 @@ ROUND: dict[str, Any] = {
 }
 ALONE = 4
 """Rounds of exploration alone, a growth behind each but the last."""
-RECIPE: dict[str, Any] = {  # at three times the rate one training of five lost a third of what its data can give
+RECIPE: dict[str, Any] = {
     "steps": 1000,
     "batch": 8,
     "optimiser": {"learning_rate": 0.001, "schedule": "cosine", "warmup": 10, "floor": 0.1},
