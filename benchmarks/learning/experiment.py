@@ -87,7 +87,7 @@ class Experiment:
             }
         )
         hooks = hooks or Hooks(retry=LOST)
-        with sharing(within=True):
+        with sharing(within=self.threads == 1):
             result = asyncio.run(run_rollout(settings, resume=self.begun(run), hooks=hooks))
         if result.remaining:
             raise SystemExit(f"run {run}: {result.remaining} episodes are left ({result.stopped})")

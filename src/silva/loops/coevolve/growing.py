@@ -189,7 +189,8 @@ def ordered(
     those = sorted(found.values(), key=lambda each: (-len(each.solution) if longest else 0, drawn(each)))
     if not solved_first:
         return _of_kinds(those)[:most]
-    return [*_of_kinds([e for e in those if e.solution]), *_of_kinds([e for e in those if not e.solution])][:most]
+    solved, said = [each for each in those if each.solution], [each for each in those if not each.solution]
+    return [*_of_kinds(solved), *_of_kinds(said)][:most]
 
 
 def _of_kinds(candidates: Sequence[Candidate]) -> list[Candidate]:

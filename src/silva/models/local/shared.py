@@ -22,7 +22,9 @@ Server = Child | Within
 
 
 class _Shared(dict[Kind, Server]):
-    within = False
+    def __init__(self, within: bool = False) -> None:
+        super().__init__()
+        self.within = within
 
 
 _SHARED: ContextVar[_Shared | None] = ContextVar("shared", default=None)
@@ -32,8 +34,7 @@ _SHARED: ContextVar[_Shared | None] = ContextVar("shared", default=None)
 def sharing(within: bool = False) -> Iterator[None]:
     """Share the servers that are started meanwhile, across event loops; they stop at the end. `within`: those of local
     models are threads of this process (see `Within`)."""
-    shared = _Shared()
-    shared.within = within
+    shared = _Shared(within)
     token = _SHARED.set(shared)
     try:
         yield
@@ -43,7 +44,7 @@ def sharing(within: bool = False) -> Iterator[None]:
 
 
 def start_anew() -> None:
-    """Stop what is shared: who asks next gets a new process. For when one may be what broke."""
+    """Stop what is shared: who asks next gets a new one. For when one may be what broke."""
     _stop(_SHARED.get() or _Shared())
 
 

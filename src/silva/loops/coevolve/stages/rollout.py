@@ -44,9 +44,8 @@ def resting(loop: Loop[CoEvolveConfig], round: int, rounds: int) -> list[str]:
     """Tasks whose last group, in so many rounds before this one, succeeded in every attempt, those mastered longest ago
     last."""
     found = dict[str, bool]()
-    for each in loop.plan:
-        before = each.kind == "rollout" and round - rounds <= each.round < round
-        said = (loop.outputs(each.name) if before else None) or {"played": (), "mastered": ()}
+    before = [each for each in loop.plan if each.kind == "rollout" and round - rounds <= each.round < round]
+    for said in filter(None, (loop.outputs(each.name) for each in before)):
         for task in said["played"]:
             found.pop(task, None)
             found[task] = task in said["mastered"]
