@@ -203,9 +203,12 @@ def test_no_page_breaks_a_rule_of_axe(
     try:
         page.goto(console.at())
         page.evaluate(axe)
+        page.locator("#page .place").wait_for(state="attached")
         for where, drawn in pages.items():
+            # What the page before shows is not what this one shows: a table has links on either.
+            page.evaluate("document.querySelector('#page .place').dataset.left = ''")
             page.goto(f"{console.url}/#/{where}")
-            look(where, f"#page .place {drawn}" if "," not in drawn else drawn)
+            look(where, f"#page .place:not([data-left]) {drawn}" if "," not in drawn else drawn)
         page.get_by_role("button", name="Unfold or fold all").click()
         look("unfolded", ".walk .call dl.fields")
         for tab, drawn in TABS.items():
