@@ -50,8 +50,8 @@ from table import Row, together
 from silva.models.tiny.shape import Shape
 
 SEEDS = tuple(range(110, 115))
-"""Fixed before any of them ran. (80 to 82, 86 to 94 and 98 were run, or begun, with earlier settings, see
-docs/reference/learning.md.)"""
+"""Fixed before any of them ran. (80 to 82, 86 to 94 and 98 were run, or begun, with earlier settings, which did not show
+the claim: see docs/reference/learning.md.)"""
 SHAPE = Shape(width=64, inner=128, layers=2, context=768)
 ELSEWHERE = ("halls",)
 """Environments whose weak policy comes from another place of the kind (coevolve.py), not from a faulty log."""

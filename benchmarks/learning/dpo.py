@@ -30,7 +30,7 @@ def run(seed: Seed) -> list[Row]:
     found = len(pairs(attempts))
     better = experiment.fit("dpo", seed.begun, attempts, DPO, groups=found, **recipe.dpo)
     after = experiment.measure(better, recipe.attempts)
-    more = {"pairs": found, "episodes": len(attempts)}
+    more: dict[str, float] = {"pairs": found, "episodes": len(attempts)}
     return [Row(seed=seed.number, left="SFT", right="SFT, then DPO", before=before, after=after, more=more)]
 
 

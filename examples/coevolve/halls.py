@@ -206,7 +206,7 @@ class Halls:
 
     async def task(self, task: Task, goal: Goal) -> Task:
         """The goal in the task's place."""
-        hall = (goal.data.get("wing"), goal.data.get("depth"))
+        hall: Any = (goal.data.get("wing"), goal.data.get("depth"))
         if hall not in HALLS:
             raise UsageError(f"there is no goal {goal.words!r}")
         return task_of(int(task.data["place"]), hall, "synthesised", int(task.data["building"]))
