@@ -140,4 +140,5 @@ RECIPES["tiny", "errands"] = RECIPES["tiny", "babyai"]  # safety.py, too
 RECIPES["tiny", "houses"] = RECIPES["tiny", "babyai"]  # and skills.py
 RECIPES["tiny", "depot"] = RECIPES["tiny", "babyai"]  # and curateevo.py
 RECIPES["tiny", "boxes"] = RECIPES["tiny", "babyai"]  # and coevolve.py
+RECIPES["tiny", "workshop"] = RECIPES["tiny", "babyai"]  # and coevolve.py
 RECIPES["tiny", "halls"] = RECIPES["tiny", "babyai"]  # and coevolve.py

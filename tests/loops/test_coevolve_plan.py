@@ -43,6 +43,8 @@ def test_tasks_grow_between_rounds_of_grpo_and_never_where_nothing_follows(tmp_p
     assert names.index("round-2.grow") < names.index("round-2.select")  # a round without a mixed group grows, too
     assert growths(config(tmp_path)) == ["round-2.grow", "round-3.grow", "round-4.grow"]
     assert growths(config(tmp_path, every=2)) == ["round-3.grow"]
+    assert growths(config(tmp_path, every=2, first=1)) == ["round-2.grow", "round-4.grow"]
+    assert config(tmp_path, every=2, first=1, by="start").share == 2
     assert growths(config(tmp_path, by="nothing")) == []
     start = config(tmp_path, by="start", tasks=5)
     assert growths(start) == ["round-2.grow"] and start.share == 3  # all that the others would grow, at once

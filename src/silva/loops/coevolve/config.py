@@ -24,8 +24,9 @@ class Actor(Section):
 class GrowConfig(Section):
     """How tasks grow.
 
-    `by`: `signals`; `random` explores as much, without them; `start` grows as many tasks as `random` would in all, at
-    the first growth; `nothing` leaves the tasks as they are. `every`: rounds from one growth to the next. `contexts`:
+    `by`: `signals`; `random` explores as much, without them; `start` explores as much as `random` does in all, at the
+    first growth, in what was played by then; `nothing` leaves the tasks as they are. `every`: rounds from one growth to
+    the next; `first`: rounds before the first one (None: `every`). `contexts`:
     places that one growth explores at, kinds of signals in turn; `tasks`: the most new tasks of one growth; `tried`:
     candidates that are validated for each of them; `order`: of one signal and kind of goal those come first that are
     `drawn` by chance, or whose solutions are `longest`, which lie at the end of what the policy can reach. `played`:
@@ -38,6 +39,7 @@ class GrowConfig(Section):
 
     by: Literal["signals", "random", "start", "nothing"] = "signals"
     every: int = Field(default=1, ge=1)
+    first: int | None = Field(default=None, ge=1)
     contexts: int = Field(default=16, ge=1)
     tasks: int = Field(default=30, ge=1)
     tried: float = Field(default=2.0, ge=1)
@@ -114,15 +116,14 @@ class CoEvolveConfig(LineConfig):
     @property
     def grows_after(self) -> tuple[int, ...]:
         """The rounds whose attempts tasks grow from."""
-        own = [number for number, each in enumerate(self.rounds, 1) if each.source == "policy"][:-1]
-        if self.grow.by == "nothing":
-            return ()
-        return tuple(own[self.grow.every - 1 :: self.grow.every][: 1 if self.grow.by == "start" else None])
+        return {"nothing": (), "start": self._times[:1]}.get(self.grow.by, self._times)
 
     @property
     def share(self) -> int:
         """How many growths the first one stands for."""
-        if self.grow.by != "start":
-            return 1
-        own = sum(each.source == "policy" for each in self.rounds) - 1
-        return max(1, own // self.grow.every)
+        return max(1, len(self._times)) if self.grow.by == "start" else 1
+
+    @property
+    def _times(self) -> tuple[int, ...]:
+        own = [number for number, each in enumerate(self.rounds, 1) if each.source == "policy"][:-1]
+        return tuple(own[(self.grow.first or self.grow.every) - 1 :: self.grow.every])

@@ -13,7 +13,7 @@ from silva.lake import Lake
 from silva.loops.coevolve import growing
 from silva.loops.coevolve.config import CoEvolveConfig
 from silva.loops.coevolve.contexts import signalled, unguided
-from silva.loops.coevolve.tasks import held_out, present
+from silva.loops.coevolve.tasks import held_out, played, present
 from silva.loops.kernel.loop import Loop
 from silva.loops.kernel.progress import teller
 from silva.loops.kernel.stage import Stage
@@ -98,21 +98,22 @@ def _contexts(loop: Loop[CoEvolveConfig], stage: Stage, count: int) -> list[Cont
         if loop.config.grow.by == "signals":
             found = [each for run in read for each in signals_of(lake, run) if each.kind in loop.config.grow.signals]
             return signalled(found, count, stage.seed)
-        return unguided(lake.trajectories(run_id=read[-1]), count, stage.seed)
+        runs = played(loop, stage.round) if loop.config.grow.by == "start" else read[-1:]
+        return unguided([each for run in runs for each in lake.trajectories(run_id=run)], count, stage.seed)
 
 
 def _base(loop: Loop[CoEvolveConfig], stage: Stage) -> RolloutConfig:
     """The round's policy and hosts, as a run of branches."""
-    played = loop.given(f"round-{stage.round}.rollout")
+    rollout = loop.given(f"round-{stage.round}.rollout")
     with Lake.open(loop.lake, mode="read") as lake:
-        of = lake.run(str(played["run"]))
+        of = lake.run(str(rollout["run"]))
     values: dict[str, Any] = {
         **settings_of(of),
         "run": f"{loop.run_name(stage)}",
         "lake": loop.lake,
         "env": [loop.config.env],
         "pool": loop.config.play.pool,
-        "model": playing(loop, str(played["version"])),
+        "model": playing(loop, str(rollout["version"])),
         "seed": stage.seed,
     }
     return RolloutConfig.model_validate(values)
