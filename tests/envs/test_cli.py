@@ -90,3 +90,14 @@ def test_mistakes_are_one_line_with_the_right_code(silva, arguments, code, says)
     done = silva(*arguments)
     assert (done.returncode, says in done.stderr) == (code, True), done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_a_file_of_the_working_folder_stands_for_no_library_and_may_be_named(silva, tmp_path):
+    (tmp_path / "random.py").write_text("raise SystemExit('not what was asked for')\n")
+    command = [sys.executable, "-P", "-m", "silva", "envs", "tasks"]
+    environ = {**os.environ, "SILVA_HOME": str(tmp_path / "home"), "COLUMNS": "200"}
+    for target, first in (("arithmetic", "arithmetic/"), ("bad:Unfair", "unfair/0")):
+        done = subprocess.run(
+            [*command, target, "--limit", "1"], capture_output=True, text=True, cwd=tmp_path, env=environ
+        )
+        assert done.returncode == 0 and first in done.stdout, done.stderr

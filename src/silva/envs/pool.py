@@ -375,7 +375,8 @@ def _environ(entry: EnvironmentEntry, python: str, passed: set[str]) -> dict[str
     # One thread each: many hosts share the machine. A fixed hash seed: sets must order alike in every host.
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         environ.setdefault(name, "1")
-    environ.update(PYTHONHASHSEED="0", SILVA_HOME=str(home()))
+    # What lies in the working folder is no library: a file random.py there would be imported for Python's own.
+    environ.update(PYTHONHASHSEED="0", PYTHONSAFEPATH="1", SILVA_HOME=str(home()))
     if python == sys.executable:
         environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
     else:

@@ -37,7 +37,7 @@ def main(folder: Path) -> int:
     )
     threading.Thread(target=_end_with_standard_input, daemon=True).start()
     try:
-        elastic_launch(_launch(scale, folder), sys.executable)("-m", "silva.train.rank", str(folder))
+        elastic_launch(_launch(scale, folder), sys.executable)("-P", "-m", "silva.train.rank", str(folder))
     except ChildFailedError as error:
         failures = [_told(rank, failure) for rank, failure in sorted(error.failures.items())]
         (folder / FAILURES).write_text(json.dumps(failures), encoding="utf-8")

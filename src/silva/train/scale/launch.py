@@ -66,7 +66,7 @@ def train_in_processes(
 def _watched(folder: Path, log: IO[bytes], out: TextIO | None, stopping: Callable[[], bool]) -> int:
     """Run the agent to its end; return its exit code."""
     agent = subprocess.Popen(
-        [sys.executable, "-m", "silva.train.scale.agent", str(folder)],
+        [sys.executable, "-P", "-m", "silva.train.scale.agent", str(folder)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=log,

@@ -57,7 +57,8 @@ def _served(chosen: LocalBackends) -> ProcessBackends:
         "--engine": None if chosen.engine == "torch" else chosen.engine,
         "--engine-python": chosen.engine_python or None,
     }
-    command = [sys.executable, "-m", "silva", "models", "serve", "local", "--port", "{port}", "--token-env", TOKEN_ENV]
+    command = [sys.executable, "-P", "-m", "silva", "models", "serve", "local"]
+    command += ["--port", "{port}", "--token-env", TOKEN_ENV]
     command += [str(word) for option in options.items() if option[1] is not None for word in option]
     own = chosen.engine == "torch"
     return ProcessBackends(
