@@ -133,10 +133,11 @@ def test_serve_refuses_in_one_line(script, capsys, arguments, words) -> None:
     assert words in said and said.count("\n") == 1
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_serve_prints_its_url_and_stops_when_told(script, number, monkeypatch) -> None:
+@pytest.mark.parametrize(("named", "number"), [("{script}", signal.SIGINT), ("scripted:{script}", signal.SIGTERM)])
+def test_serve_prints_its_url_and_stops_when_told(script, named, number, monkeypatch) -> None:
     monkeypatch.setenv("THE_TOKEN", "t0ken")
-    command = [sys.executable, "-c", "from silva.cli.main import main; main()", "models", "serve", str(script)]
+    command = [sys.executable, "-c", "from silva.cli.main import main; main()", "models", "serve"]
+    command.append(named.format(script=script))
     server = subprocess.Popen([*command, "--port", "0", "--token-env", "THE_TOKEN"], stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None

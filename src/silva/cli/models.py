@@ -28,7 +28,9 @@ class Engine(StrEnum):
 
 @app.command()
 def serve(
-    what: Annotated[str, typer.Argument(help="`local`, or the path of a script (YAML or JSON).")] = "",
+    what: Annotated[
+        str, typer.Argument(help="`local`, or a script's path (YAML or JSON); `local:FOLDER`, `scripted:FILE`.")
+    ] = "",
     weights: Annotated[
         Path | None,
         typer.Option(help="A llama's folder (config.json, model.safetensors, …) instead of the bundled one."),
@@ -58,6 +60,11 @@ def serve(
     from silva.models.scripted import ScriptedApp, load_script
     from silva.models.serving.server import bind, demand_token, serve_forever
 
+    kind, _, place = what.partition(":")
+    if place and kind == "scripted":  # as --model names it elsewhere
+        what = place
+    if place and kind == "local":
+        what, weights = "local", weights or Path(place)
     if weights is not None and not what:
         what = "local"
     if bool(what) == bool(scripted):
