@@ -115,8 +115,8 @@ def without(signal: str) -> dict[str, Any]:
 CLAIMED: dict[str, dict[str, Any]] = {
     "static": {"by": "nothing"},
     "start": {"by": "start"},
-    "random": {"by": "random"},
     "coevolve": {"by": "signals", "signals": SIGNALS},
+    "random": {"by": "random"},
 }
 ABLATIONS: dict[str, dict[str, Any]] = {
     "no forgetting": without("forgetting"),
