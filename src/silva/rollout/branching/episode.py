@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from silva.envs import EnvError, Observation
 from silva.errors import SilvaError, UsageError
-from silva.lake import Lake, field
+from silva.lake import Lake
 from silva.rollout.agent import Turn
 from silva.rollout.branching.shoots import KEY, Shoot
 from silva.rollout.config import RolloutConfig
@@ -27,7 +27,7 @@ from silva.rollout.path import Path
 from silva.rollout.slots import Slot
 from silva.rollout.snapshots.restore import BranchDiverged, Restored, Restorer
 from silva.rollout.summary import made_at
-from silva.tree import Author, Boundary, Failure, ImagePart, Message, Node, Outcome, user
+from silva.tree import Boundary, Failure, ImagePart, Message, Node, Outcome, user
 
 
 class TurnsLeft:
@@ -44,7 +44,7 @@ class TurnsLeft:
 
 
 class BranchEpisode(Episode):
-    """Grows one shoot."""
+    """Grows one shoot. `summaries`: those of its tree."""
 
     def __init__(
         self,
@@ -54,12 +54,14 @@ class BranchEpisode(Episode):
         overdrawn: Callable[[], Failure | None],
         shoot: Shoot,
         restorer: Restorer,
+        summaries: Sequence[Node],
         lake: Lake,
         turns_left: TurnsLeft,
     ) -> None:
         super().__init__(config, slot, path, overdrawn)
         self._shoot = shoot
         self._restorer = restorer
+        self._summaries = summaries
         self._lake = lake
         self._turns_left = turns_left
         self._given = shoot.action
@@ -69,7 +71,7 @@ class BranchEpisode(Episode):
     async def _begin(self, live: Live) -> tuple[Live, Observation]:
         point = self._restorer.point
         self._recall(live, lambda: self._path.take_up(point.walk))
-        self._path.summaries.update(await asyncio.to_thread(self._summaries))
+        self._path.summaries.update(self._along(point.walk))
         await self._load_images(live)
         try:
             self._restored = restored = await self._restorer.bring(live.env)
@@ -103,12 +105,11 @@ class BranchEpisode(Episode):
         path.act(Turn(message=given, finish_reason="stop", attributes={KEY: "given"}), time.time())
         return given
 
-    def _summaries(self) -> dict[str, Node]:
+    def _along(self, walk: Sequence[Node]) -> dict[str, Node]:
         """The summaries made along the walk, which the agent saw in its place."""
-        walk = {node.id for node in self._restorer.point.walk}
-        written = field("author") == Author.SUMMARISER.value
-        made = made_at(self._lake.nodes(tree_id=self._slot.tree_id, where=written))
-        return {at: node for at, node in made.items() if at in walk and node.parent_id in walk}
+        on_walk = {node.id for node in walk}
+        made = made_at(self._summaries)
+        return {at: node for at, node in made.items() if at in on_walk and node.parent_id in on_walk}
 
     async def _load_images(self, live: Live) -> None:
         hashes = {

@@ -21,6 +21,7 @@ import silva
 from silva.envs import HostPool, Registry
 from silva.errors import UnreachableError, UsageError
 from silva.lake import Lake
+from silva.lake import field as where
 from silva.redact import redact_json
 from silva.rollout.agent import Agent, AgentFor
 from silva.rollout.branching.episode import BranchEpisode, TurnsLeft
@@ -32,10 +33,10 @@ from silva.rollout.path import Path
 from silva.rollout.queue import FairQueue
 from silva.rollout.scheduler import Scheduler
 from silva.rollout.slots import Remembered, Slot
-from silva.rollout.snapshots.known import Known
+from silva.rollout.snapshots.known import TOGETHER, Known
 from silva.rollout.snapshots.point import Point, point_at
 from silva.rollout.snapshots.restore import Restorer
-from silva.tree import Lineage, Node, Run, Trajectory, digest
+from silva.tree import Author, Lineage, Node, Run, Trajectory, digest
 
 
 @dataclass
@@ -126,7 +127,8 @@ async def grow(
         await lake.append([msgspec.structs.replace(run, status="running", finished=0.0), *tasks.values()])
         ledger = Ledger(config.budget, remembered.ended)
         turns_left = TurnsLeft(growth.turns, sum(map(new_turns, remembered.ended)))
-        grower = _Grower(lake, config, shoots, restorers, pools, remembered, ledger, turns_left, agent_for)
+        summaries = await asyncio.to_thread(_summaries, lake, {shoot.tree_id for shoot in growth.shoots})
+        grower = _Grower(lake, config, shoots, restorers, pools, remembered, ledger, turns_left, agent_for, summaries)
         scheduler = Scheduler(
             config,
             FairQueue(left, {name: capacity(pool, config) for name, pool in pools.items()}),
@@ -176,6 +178,7 @@ class _Grower:
     ledger: Ledger
     turns_left: TurnsLeft
     agent_for: AgentFor
+    summaries: dict[str, list[Node]]
     scheduler: Scheduler | None = field(default=None)
 
     async def play(self, slot: Slot) -> Trajectory:
@@ -189,8 +192,9 @@ class _Grower:
             self.remembered.written[slot.tree_id],
             self.remembered.walk(slot),
         )
+        made = self.summaries.get(slot.tree_id, [])
         episode = BranchEpisode(
-            self.config, slot, path, self.ledger.overdrawn, shoot, restorer, self.lake, self.turns_left
+            self.config, slot, path, self.ledger.overdrawn, shoot, restorer, made, self.lake, self.turns_left
         )
         pool = self.pools[slot.env]
         trajectory = await episode.run(restorer.lease(pool.lease()), self.agent_for, self.lake, pool.lease)
@@ -236,6 +240,16 @@ def settings_of(run: Run | None) -> dict[str, Any]:
 
 def _remembered(lake: Lake, run: str) -> Remembered:
     return Remembered(lake.trajectories(run_id=run), lake.nodes(run_id=run))
+
+
+def _summaries(lake: Lake, trees: set[str]) -> dict[str, list[Node]]:
+    """The summaries in these trees before anything new grows, by tree; not asked for by each branch."""
+    found: dict[str, list[Node]] = {}
+    for first in range(0, len(trees), TOGETHER):
+        part = sorted(trees)[first : first + TOGETHER]
+        for node in lake.nodes(where=(where("author") == Author.SUMMARISER.value) & where("tree_id").is_in(part)):
+            found.setdefault(node.tree_id, []).append(node)
+    return found
 
 
 def points_of(lake: Lake | Known, growth: Growth) -> dict[tuple[str, str], Point]:
