@@ -171,7 +171,7 @@ def main() -> None:
     os.dup2(2, 1)
     _limit_memory(arguments.memory)
     os.environ.pop("PYTHONSAFEPATH", None)  # the engine's word to this process, not to programs of the environment
-    sys.path.append(os.getcwd())  # last: a module there may be named, and never stands for a library's
+    sys.path.append(str(Path.cwd()))  # last: a module there may be named, and never stands for a library's
     try:
         instances = Instances(load(arguments.target), msgspec.json.decode(arguments.options))
         instances.hello()
