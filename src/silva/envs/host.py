@@ -129,6 +129,8 @@ def load(target: str) -> Any:
     Raises:
         ImportError, AttributeError: it cannot be found; or whatever its module raises when imported.
     """
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)  # last: a module there may be named, and never stands for a library's
     place, _, name = target.rpartition(":") if ".py:" in target else target.partition(":")
     if place.endswith(".py"):
         spec = importlib.util.spec_from_file_location(f"silva_environment_{Path(place).stem}", place)
@@ -171,7 +173,6 @@ def main() -> None:
     os.dup2(2, 1)
     _limit_memory(arguments.memory)
     os.environ.pop("PYTHONSAFEPATH", None)  # the engine's word to this process, not to programs of the environment
-    sys.path.append(str(Path.cwd()))  # last: a module there may be named, and never stands for a library's
     try:
         instances = Instances(load(arguments.target), msgspec.json.decode(arguments.options))
         instances.hello()

@@ -86,7 +86,7 @@ class Apart:
             self.close()
             # Signals of a terminal go to the parent, who ends the child when it has no more work for it.
             self._process = subprocess.Popen(
-                [sys.executable, "-c", "from silva.lake.apart import main; main()"],
+                [sys.executable, "-P", "-c", "from silva.lake.apart import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,

@@ -95,7 +95,7 @@ class Child(Process):
     def __init__(self, module: str, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         self.token = secrets.token_urlsafe(24)
         variables = {**os.environ, **environment, TOKEN_VARIABLE: self.token, "PYTHONPATH": python_path()}
-        super().__init__([sys.executable, "-m", module, *arguments], variables)
+        super().__init__([sys.executable, "-P", "-m", module, *arguments], variables)
 
     def stop_now(self) -> None:
         """See `Process`."""

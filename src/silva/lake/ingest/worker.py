@@ -95,7 +95,7 @@ class Worker:
         if self._process is None or self._process.poll() is not None:
             self._stop()
             self._process = subprocess.Popen(
-                [sys.executable, "-c", "from silva.lake.ingest.worker import main; main()"],
+                [sys.executable, "-P", "-c", "from silva.lake.ingest.worker import main; main()"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 start_new_session=True,

@@ -15,7 +15,6 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import nullcontext
-from pathlib import Path
 from typing import Any
 
 from filelock import FileLock, Timeout
@@ -27,6 +26,7 @@ from silva.loops.kernel.kinds import kind, read_loop
 from silva.loops.kernel.ledger import Entry
 from silva.loops.kernel.loop import CONFIG, Loop
 from silva.loops.kernel.stage import Nothing, Stage, Waiting
+from silva.models.child import python_path
 from silva.models.local.shared import only_last, sharing
 from silva.train.engines.open import SHARED_CORES
 
@@ -171,13 +171,11 @@ def _here(loop: Loop[Any], stage: Stage) -> dict[str, Any]:
 
 
 def _work(loop: Loop[Any], stage: Stage) -> dict[str, Any]:
-    source = str(Path(__file__).resolve().parents[3])
-    path = os.pathsep.join(filter(None, (source, os.environ.get("PYTHONPATH"))))
     process = subprocess.Popen(
-        [sys.executable, "-m", WORKER, str(loop.folder), stage.name],
+        [sys.executable, "-P", "-m", WORKER, str(loop.folder), stage.name],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**SHARED_CORES, **os.environ, "PYTHONPATH": path},
+        env={**SHARED_CORES, **os.environ, "PYTHONPATH": python_path()},
         start_new_session=True,  # Ctrl-C reaches this process first, which then lets go of the worker
     )
     assert process.stdout is not None and process.stdin is not None
