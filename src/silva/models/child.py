@@ -8,7 +8,9 @@ Process ─▶ warden ─▶ command        how it is known to be ready is told 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import random
 import secrets
 import socket
 import subprocess
@@ -18,12 +20,17 @@ from pathlib import Path
 from threading import Thread
 from typing import IO, Any
 
+import psutil
+
 from silva.errors import MissingError, UsageError
 from silva.models import warden
 from silva.models.errors import ModelError
 
 TOKEN_VARIABLE = "SILVA_MODEL_TOKEN"
 """Environment variable through which a child gets its token."""
+
+FIRST, LAST = 10240, 65535
+"""Ports among which a free one is looked for."""
 
 GRACE = 10.0
 """Seconds between asking a server to stop and making it."""
@@ -67,6 +74,19 @@ class Process:
     def running(self) -> bool:
         """Whether it lives."""
         return self.popen.poll() is None
+
+    def forestalled(self, port: int) -> bool:
+        """Whether somebody who was there before this process listens on a port: then what answers there is not its
+        server. False where the system does not tell who listens."""
+        with contextlib.suppress(psutil.Error):
+            began = psutil.Process(self.pid).create_time()
+            listening = [
+                each.pid
+                for each in psutil.net_connections("tcp")
+                if each.status == psutil.CONN_LISTEN and each.laddr.port == port and each.pid
+            ]
+            return any(psutil.Process(pid).create_time() < began for pid in listening)
+        return False
 
     def ask_to_stop(self) -> None:
         """Have it begin to stop, with all it started; does not wait."""
@@ -165,8 +185,22 @@ def stop_with_parent(stop: Callable[[], None]) -> None:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """A port nobody listens on. Somebody else may take it before it is used: then the start fails."""
+    """A port nobody listens on, outside the range from which the system gives ports to whoever asks for any: those it
+    may give away again before ours is used, and then a stranger would answer there."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as found:
-        found.bind((host, 0))
-        return found.getsockname()[1]
+    first, last = _given()
+    asked = [port for port in random.SystemRandom().sample(range(FIRST, LAST + 1), 1000) if not first <= port <= last]
+    for port in (*asked, 0):
+        with socket.socket(family, socket.SOCK_STREAM) as found, contextlib.suppress(OSError):
+            found.bind((host, port))
+            return found.getsockname()[1]
+    raise UsageError(f"there is no free port on {host}")
+
+
+def _given() -> tuple[int, int]:
+    """The range of ports the system gives away."""
+    try:
+        first, last = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    except OSError:  # not Linux: as IANA has it
+        return 49152, 65535
+    return int(first), int(last)

@@ -9,6 +9,7 @@ adapters are confined to.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -190,10 +191,12 @@ def _healthy(process: Process, options: VllmOptions, deadline: float, asked: lis
             raise UnreachableError(
                 f"vLLM's server ended while it started (exit code {process.popen.returncode}); its words are above"
             )
-        try:
-            with opener.open(url, timeout=5) as reply:
-                if reply.status == HEALTHY:
-                    return True
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.25)  # not yet
+        healthy = False
+        with contextlib.suppress(urllib.error.URLError, OSError), opener.open(url, timeout=5) as reply:
+            healthy = reply.status == HEALTHY
+        if healthy and process.forestalled(options.port):
+            raise UnreachableError(f"port {options.port} of {options.host} is another server's; choose another one")
+        if healthy:
+            return True
+        time.sleep(0.25)
     raise UnreachableError(f"vLLM's server was not healthy within {deadline:.0f} s; its words are above")

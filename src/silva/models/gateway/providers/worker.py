@@ -43,7 +43,7 @@ class Worker:
         self.serves = self.leaving = self.stopping = False
         """How far its life is, for whoever leads it."""
         self._chosen = chosen
-        port = free_port()
+        self._port = port = free_port()
         self.backend = Backend(
             name=name,
             url=f"http://127.0.0.1:{port}/v1",
@@ -78,6 +78,8 @@ class Worker:
         except TimeoutError:
             told = f"{self.backend.name} was not well within {self._chosen.start_seconds:g} s"
             raise Failed(told + self._quoted()) from None
+        if await asyncio.to_thread(self._process.forestalled, self._port):
+            raise Failed(f"{self.backend.name}: another process listens on its port {self._port}" + self._quoted())
 
     async def ended(self) -> str:
         """Wait until the server has ended by itself; says how, and the last line it wrote."""
