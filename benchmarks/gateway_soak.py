@@ -30,10 +30,11 @@ from typing import Any
 import aiohttp
 from gateway_soak_check import Found, check
 from gateway_soak_client import Ledger, Pacer, Program, trespass
-from gateway_soak_processes import Process, free_port, slope, watch
+from gateway_soak_processes import Process, slope, watch
 from gateway_soak_runs import Runs
 
 from report import Measurement, arguments, hand_in, load
+from silva.models.child import free_port
 
 BACKENDS = 3
 PROGRAMS = 40

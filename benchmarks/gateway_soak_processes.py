@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,13 +23,6 @@ TICKS = os.sysconf("SC_CLK_TCK")
 LONGEST_START = 120.0
 WITH_PARENT = "import ctypes, os, sys; ctypes.CDLL(None).prctl(1, 9); os.execvp(sys.argv[1], sys.argv[1:])"
 """Run before a command: the kernel kills it when its parent dies, however that ends."""
-
-
-def free_port() -> int:
-    """A loopback port nobody listens on now."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @dataclass

@@ -31,11 +31,12 @@ from typing import Any
 
 import aiohttp
 from gateway_soak_dialects import Broken, Said, body, streamed, whole
-from gateway_soak_processes import Process, free_port
+from gateway_soak_processes import Process
 from gateway_swap_backend import FIRST
 
 from report import Measurement, arguments, hand_in, load
 from silva.lake import Lake
+from silva.models.child import free_port
 from silva.models.local import MODEL
 from silva.tree import Author
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from gateway_load import Endpoint
 
-from gateway_peers.gateway import FASTER, VENVS, Kept, Running, Venv, Whole, call, free_port, process
+from gateway_peers.gateway import FASTER, VENVS, Kept, Running, Venv, Whole, call, process
+from silva.models.child import free_port
 
 VERSION = "1.0.2"
 VENV = Venv("agent-lightning", (f"agentlightning=={VERSION}", *FASTER), python=(3, 12))

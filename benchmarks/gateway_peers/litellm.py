@@ -17,7 +17,8 @@ from typing import Any
 import yaml
 from gateway_load import Endpoint
 
-from gateway_peers.gateway import VENVS, Kept, Running, Settling, Venv, Whole, free_port, process
+from gateway_peers.gateway import VENVS, Kept, Running, Settling, Venv, Whole, process
+from silva.models.child import free_port
 
 VERSION = "1.105.3"
 VENV = Venv("litellm", (f"litellm[proxy]=={VERSION}",))

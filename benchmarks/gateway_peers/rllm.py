@@ -16,7 +16,8 @@ from pathlib import Path
 import yaml
 from gateway_load import Endpoint
 
-from gateway_peers.gateway import FASTER, VENVS, Kept, Running, Settling, Venv, Whole, call, free_port, process
+from gateway_peers.gateway import FASTER, VENVS, Kept, Running, Settling, Venv, Whole, call, process
+from silva.models.child import free_port
 
 VERSION = "0.1.0"
 VENV = Venv("rllm", (f"rllm-model-gateway=={VERSION}", *FASTER))

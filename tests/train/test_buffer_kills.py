@@ -7,7 +7,6 @@ import json
 import multiprocessing
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,17 +17,12 @@ import pytest
 from buffer_groups import group
 from buffer_processes import PAYLOAD, serve, train
 
+from silva.models.child import free_port
 from silva.train.buffer import BufferClient
 from silva.train.buffer.jobs import read_job
 
 processes = multiprocessing.get_context("forkserver")
 processes.set_forkserver_preload(["silva.train.buffer.serve"])  # a process then starts at once
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 class Loop:

@@ -10,7 +10,6 @@ import asyncio
 import importlib.util
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -27,6 +26,7 @@ from silva.cli.main import run as silva
 from silva.envs import Registry
 from silva.envs.install import installed, interpreter
 from silva.lake import Lake
+from silva.models.child import free_port
 from silva.tree.formats import merged, sharegpt
 
 pytestmark = pytest.mark.slow
@@ -85,9 +85,7 @@ def test_inspect_reads_the_log_that_the_command_exports(tmp_path: Path) -> None:
 
 def test_inspect_view_serves_the_exported_log_with_its_picture(tmp_path: Path) -> None:
     out = exported(tmp_path)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     where = f"http://127.0.0.1:{port}/api/logs"
     command = [
         *tool_command("inspect", "inspect"),
