@@ -85,9 +85,11 @@ def test_who_listens_from_a_child_of_the_process_was_not_there_before() -> None:
         time.sleep(60)
     """
     process = Process([sys.executable, "-c", program], {})
+    said = process.popen.stdout
+    assert said is not None
     try:
-        assert process.popen.stdout is not None and process.popen.stdout.readline() == b"here\n"
+        assert said.readline() == b"here\n"
         assert not process.forestalled(port)
     finally:
         process.stop_now()
-        process.popen.stdout.close()
+        said.close()

@@ -83,7 +83,7 @@ class Process:
             listening = [
                 each.pid
                 for each in psutil.net_connections("tcp")
-                if each.status == psutil.CONN_LISTEN and each.laddr.port == port and each.pid
+                if each.status == psutil.CONN_LISTEN and each.laddr and each.laddr.port == port and each.pid
             ]
             return any(psutil.Process(pid).create_time() < began for pid in listening)
         return False
