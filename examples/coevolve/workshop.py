@@ -1,10 +1,10 @@
 """Workshop: things are made of one another; which of six materials makes which of what is to be found out.
 
-    Missing: glue.  Goal: brick, wall, oven in 4 turns.
-    act(add cloth) ─▶ "Made: brick." ─▶ act(add rope) ─▶ "Made: wall." ─▶ act(add iron) ─▶ "Nothing comes of it."
+    Missing: iron. Turns: 4.  Your hands are empty. To make: brick, wall, arch.
+    act(add glass) ─▶ "Made: brick. To make: wall, arch." ─▶ act(add rope) ─▶ "Nothing comes of it. …"
 
-    plank ─▶ frame ─▶ crate ──▶ cart ───▶ wagon ─▶ caravan      brick ─▶ wall ─▶ arch ─▶ bridge ─▶ viaduct
-               └────▶ ladder ─▶ tower ──▶ mill                             └───▶ oven ─▶ kiln
+    plank ─▶ frame ─▶ crate ─▶ cart ─▶ wagon ─▶ caravan
+    brick ─▶ wall ─▶ arch ─▶ bridge ─▶ viaduct ─▶ aqueduct
 
 A thing is to be made in as many turns as the way to it has, and one more: who does not know a material seldom has the
 time to find it out on the way to what is made of that. Who is late may go on, and see what comes of it. So what can be
@@ -40,16 +40,12 @@ MADE_OF = {
     "cart": "crate",
     "wagon": "cart",
     "caravan": "wagon",
-    "ladder": "frame",
-    "tower": "ladder",
-    "mill": "tower",
     "brick": "",
     "wall": "brick",
     "arch": "wall",
     "bridge": "arch",
     "viaduct": "bridge",
-    "oven": "wall",
-    "kiln": "oven",
+    "aqueduct": "viaduct",
 }
 """Each thing, and what it is made of: empty hands, or another thing."""
 LINES = {"plank": 8, "brick": 1}
@@ -176,8 +172,7 @@ class Workshop:
         self._knows, self._draw = not workshop, Random(f"expert of {task.id}")
         self._bench, self._thing, self._made = Bench(number, workshop), "", False
         self._left = TURNS if workshop else len(chain(self._goal)) + SPARE
-        lacks, way = ", ".join(missing(number)), ", ".join(chain(self._goal))
-        opening = f"Missing: {lacks}.\nYour hands are empty. Goal: {way} in {self._left} turns."
+        opening = f"Missing: {', '.join(missing(number))}. Turns: {self._left}.\nYour hands are empty. {self._ahead()}"
         return Observation(messages=(system("You work in a workshop."), user(opening)), tools=(_TOOL,))
 
     async def step(self, action: Message) -> Observation:
@@ -244,9 +239,15 @@ class Workshop:
     def _do(self, action: tuple[str, str]) -> str:
         made = None if self._made else self._bench.after(self._thing, *action)
         if made is None:
-            return "Nothing comes of it."
+            return f"Nothing comes of it. {self._ahead()}"
         self._thing, self._made = made, made == self._goal and self._left >= 0
-        return f"Made: {made}." if made else "Your hands are empty."
+        return f"Made: {made}. {self._ahead()}" if made else f"Your hands are empty. {self._ahead()}"
+
+    def _ahead(self) -> str:
+        """What is to be made from here on, one thing of the other."""
+        whole = chain(self._goal)
+        left = whole[whole.index(self._thing) + 1 if self._thing in whole else 0 :]
+        return f"To make: {', '.join(left) or 'nothing more'}."
 
 
 def _often(thing: str) -> int:

@@ -84,16 +84,26 @@ async def test_what_was_made_is_a_task_that_its_actions_solve(actions, number) -
 
 async def test_who_tries_one_material_in_vain_is_in_time_and_who_is_late_sees_what_comes_of_it() -> None:
     world = SHOP.Workshop()
-    task = next(each for each in world.tasks("test") if each.data["thing"] == "oven")
+    task = next(each for each in world.tasks("test") if each.data["thing"] == "arch")
     for wrong, made in ((0, True), (1, True), (2, False)):
         seen = await world.reset(task, 0)
-        assert "Goal: brick, wall, oven in 4 turns." in seen.messages[-1].text
+        assert seen.messages[-1].text.endswith("Turns: 4.\nYour hands are empty. To make: brick, wall, arch.")
         for turn in range(wrong + 3):
             assert not seen.done
             lost = SHOP.assistant("", SHOP.call("act", {"do": "add", "what": "none"}))
             seen = await world.step(lost if turn < wrong else await world.expert())
-        assert seen.messages[-1].text == "Made: oven."
+        assert seen.messages[-1].text == "Made: arch. To make: nothing more."
         assert seen.done is made and (await world.evaluate()).success is made
+
+
+async def test_what_is_still_to_be_made_is_said_and_all_of_it_where_one_holds_something_else() -> None:
+    world = SHOP.Workshop()
+    task = next(each for each in world.tasks("test") if each.data["thing"] == "crate")
+    await world.reset(task, 0)
+    said = [(await world.step(await world.expert())).messages[-1].text for _ in range(2)]
+    assert said == ["Made: plank. To make: frame, crate.", "Made: frame. To make: crate."]
+    dropped = await world.step(SHOP.assistant("", SHOP.call("act", {"do": "drop", "what": "all"})))
+    assert dropped.messages[-1].text == "Your hands are empty. To make: plank, frame, crate."
 
 
 async def test_another_split_is_refused_by_name() -> None:
