@@ -238,10 +238,11 @@ class Workshop:
 
     def _do(self, action: tuple[str, str]) -> str:
         made = None if self._made else self._bench.after(self._thing, *action)
-        if made is None:
-            return f"Nothing comes of it. {self._ahead()}"
-        self._thing, self._made = made, made == self._goal and self._left >= 0
-        return f"Made: {made}. {self._ahead()}" if made else f"Your hands are empty. {self._ahead()}"
+        said = "Nothing comes of it."
+        if made is not None:
+            self._thing, self._made = made, made == self._goal and self._left >= 0
+            said = f"Made: {made}." if made else "Your hands are empty."
+        return f"{said} {self._ahead()}"
 
     def _ahead(self) -> str:
         """What is to be made from here on, one thing of the other."""
