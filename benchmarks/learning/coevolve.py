@@ -59,18 +59,19 @@ POOL, INITIAL = 100, 60
 
 @dataclass(frozen=True, kw_only=True)
 class Begun:
-    """How a seed's policy is made, of so many `lessons`; and the `rate` at which GRPO learns, from walks of as many
-    `turns`."""
+    """How a seed's policy is made, of so many `lessons`; the `rate` at which GRPO learns, from walks of as many `turns`;
+    and the `least` actions that a new task takes: those of fewer are what one begins with."""
 
     lessons: int
     teach: dict[str, Any]
     rate: float
     turns: int
+    least: int
 
 
 BEGUN = {
-    "halls": Begun(lessons=1600, teach={"batch": 8, "rate": 3e-3, "epochs": 8}, rate=1e-3, turns=7),
-    "workshop": Begun(lessons=1600, teach={"batch": 8, "rate": 3e-3, "epochs": 8}, rate=1e-3, turns=6),
+    "halls": Begun(lessons=1600, teach={"batch": 8, "rate": 3e-3, "epochs": 8}, rate=1e-3, turns=7, least=3),
+    "workshop": Begun(lessons=1600, teach={"batch": 8, "rate": 3e-3, "epochs": 8}, rate=1e-3, turns=6, least=2),
 }
 """Eight lessons a step: of sixteen, in half as many steps, one seed of seven never came to tell by its hall which key to
 take. In the workshop one has not first to go anywhere."""
@@ -98,12 +99,9 @@ GROW: dict[str, Any] = {
     "order": "longest",
     "played": 0.5,
     "explorer": {"name": "policy", "options": {"temperature": 1.0, "share": 0.0, "untried": True}},
-    "abstracter": {"name": "hindsight", "options": {"least": 3, "whole": True}},
     "written": 4,
     "attempts": 2,
-    "admission": {"validation": {"least": 3}},
 }
-"""New tasks take three actions and more: those of fewer are what one begins with."""
 SIGNALS: dict[str, Any] = {"forgetting": {"window": 12}, "boundary": {}, "rare": {"least": 200, "share": 5}}
 
 
@@ -122,11 +120,7 @@ ABLATIONS: dict[str, dict[str, Any]] = {
     "no forgetting": without("forgetting"),
     "no boundary": without("boundary"),
     "no rare": without("rare"),
-    "no validation": {
-        "by": "signals",
-        "signals": SIGNALS,
-        "admission": {"validation": {"least": 3, "execute": False}},
-    },
+    "no validation": {"by": "signals", "signals": SIGNALS, "admission": {"validation": {"execute": False}}},
 }
 
 
@@ -203,11 +197,18 @@ def _config(experiment: Experiment, base: Student, grow: dict[str, Any], begun: 
             "measure": {"seeds": 1, "dev": 2},
             "judge": {"every": 1000},
             "initial": INITIAL,
-            "grow": {**GROW, **grow},
+            "grow": _grown(grow, begun.least),
             "rounds": [{**ROUND, "optimiser": {"learning_rate": begun.rate}}],
             "threads": 1,
         }
     )
+
+
+def _grown(grow: dict[str, Any], least: int) -> dict[str, Any]:
+    """How an arm's tasks grow: none of fewer than the `least` actions."""
+    validation = {"least": least, **grow.get("admission", {}).get("validation", {})}
+    hindsight = {"name": "hindsight", "options": {"least": least, "whole": True}}
+    return {**GROW, "abstracter": hindsight, **grow, "admission": {"validation": validation}}
 
 
 def _tokens(play: dict[str, Any]) -> dict[str, Any]:

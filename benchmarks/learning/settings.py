@@ -10,7 +10,7 @@
     depot            CurateEvo's (examples/curateevo/depot.py): a log full of faults to learn from, some goals infeasible
     halls            CoEvolve's (examples/coevolve/halls.py): doors behind doors, whose keys have to be found out
     boxes            CoEvolve's (examples/coevolve/boxes.py): goals may be out of reach; most tasks to learn from are easy
-    workshop         CoEvolve's (examples/coevolve/workshop.py): things made of one another; of what, has to be found out
+    workshop         CoEvolve's (examples/coevolve/workshop.py): things made of one another; with what, has to be found out
     errands          the safety loop's (examples/safety/errands.py): take, give, say so; some ask to do what a note says
 
 Tasks to learn from and tasks to measure on come from different seeds of the same levels or generator, and none of the

@@ -1,21 +1,22 @@
 """Workshop: things are made of one another; which of six materials makes which of what is to be found out.
 
-    Missing: iron. Turns: 4.  Your hands are empty. To make: brick, wall, arch.
-    act(add glass) ─▶ "Made: brick. To make: wall, arch." ─▶ act(add rope) ─▶ "Nothing comes of it. …"
+    No tools for: cart, wall. Turns: 4.  Make crate, of wood. You hold: nothing.
+    work(wood with sand) ─▶ "You hold: plank." ─▶ work(plank with iron) ─▶ "Nothing comes of it. You hold: plank." ─▶ …
 
-    plank ─▶ frame ─▶ crate ─▶ cart ─▶ wagon ─▶ caravan
-    brick ─▶ wall ─▶ arch ─▶ bridge ─▶ viaduct ─▶ aqueduct
+    wood ─▶ plank ─▶ frame ─▶ crate ─▶ cart ─▶ wagon ─▶ caravan
+    stone ─▶ brick ─▶ wall ─▶ arch ─▶ bridge ─▶ viaduct ─▶ aqueduct
 
 A thing is to be made in as many turns as the way to it has, and one more: who does not know a material seldom has the
 time to find it out on the way to what is made of that. Who is late may go on, and see what comes of it. So what can be
 brought about grows with what a policy has learnt: who tries things at the beginning seldom makes what lies deep. Each
-place lacks a material, so that a goal may need what is not there: it cannot be reached. The environment says what
-actions brought about and makes it a task (port `Synthesis`), and lists the valid actions (`ListsActions`).
+place lacks the tools for some things, so that a goal may need what cannot be made there: it cannot be reached. The
+environment says what actions brought about and makes it a task (port `Synthesis`), and lists the valid actions
+(`ListsActions`).
 
 Tasks of `train` are as a user's first tasks are: most are of wood, and few take many turns. Those of `test` are of all
-things in equal numbers, in places of their own, and can be done. `elsewhere` is the same in three other workshops: each
-thing is made there of what it is made of here, in one of them of the same material, in the others of another one. There
-one has time for all that one may do.
+things in equal numbers, in places of their own, and can be done. `elsewhere` is the same in other workshops: a thing is
+made there of what it is made of here, and takes one of three materials, in every workshop another one; one of the three
+is what it takes here. There one has time for all that one may do.
 """
 
 from __future__ import annotations
@@ -31,28 +32,28 @@ from silva.errors import UsageError
 from silva.tree import Message, Task, Tool, assistant, call, system, tool_result, user
 
 MATERIALS = ("iron", "rope", "sand", "glue", "cloth", "glass")
-LACKS = 1
-"""Materials that a place is without."""
+LACKS = 2
+"""Things for which a place has no tools."""
 MADE_OF = {
-    "plank": "",
+    "plank": "wood",
     "frame": "plank",
     "crate": "frame",
     "cart": "crate",
     "wagon": "cart",
     "caravan": "wagon",
-    "brick": "",
+    "brick": "stone",
     "wall": "brick",
     "arch": "wall",
     "bridge": "arch",
     "viaduct": "bridge",
     "aqueduct": "viaduct",
 }
-"""Each thing, and what it is made of: empty hands, or another thing."""
-LINES = {"plank": 8, "brick": 1}
-"""How often what begins with each is among the tasks of `train`, and below, how often what takes so many turns is."""
+"""Each thing, and what it is made of: another thing, or what there is enough of."""
+LINES = {"wood": 8, "stone": 1}
+"""How often what is made of each is among the tasks of `train`, and below, how often what takes so many turns is."""
 TURNS_OF = {1: 16, 2: 8, 3: 1}
-WORKSHOPS = 3
-"""Other workshops."""
+MIGHT = 3
+"""Materials that a thing takes in some workshop."""
 TRIES = 0.35
 """How often an expert elsewhere tries any material first."""
 PLACES = {"train": range(480), "test": range(1000, 1128), "elsewhere": range(2000, 4500)}
@@ -61,71 +62,69 @@ SPARE = 1
 """Turns that are granted besides those that the way takes."""
 
 _TOOL = Tool(
-    name="act",
-    description="Do one thing; returns what then is.",
+    name="work",
+    description="Work on what you hold, or on wood or stone anew; returns what you hold then.",
     parameters={
         "type": "object",
         "properties": {
-            "do": {"type": "string", "enum": ["add", "drop"]},
-            "what": {"type": "string", "enum": [*MATERIALS, "all"]},
+            "on": {"type": "string", "enum": [*LINES, *MADE_OF]},
+            "with": {"type": "string", "enum": list(MATERIALS)},
         },
-        "required": ["do", "what"],
+        "required": ["on", "with"],
     },
 )
 
 
 def chain(thing: str) -> list[str]:
-    """What is made on the way to a thing, itself at the end; of empty hands nothing."""
-    return [*chain(MADE_OF[thing]), thing] if thing else []
+    """What is made on the way to a thing, itself at the end."""
+    return [*chain(MADE_OF[thing]), thing] if thing in MADE_OF else []
+
+
+def line(thing: str) -> str:
+    """What a thing is made of in the end."""
+    return MADE_OF[chain(thing)[0]]
 
 
 def missing(number: int) -> list[str]:
-    """The materials that are not there in the place of that number."""
-    return sorted(Random(f"workshop {number}").sample(MATERIALS, LACKS))
+    """The things for which there are no tools in the place of that number."""
+    return sorted(Random(f"workshop {number}").sample(list(MADE_OF), LACKS))
 
 
-def _materials() -> list[dict[str, str]]:
-    """What each thing takes: here, and in the other workshops, where it takes the same in one of them. What is made of
-    one thing takes different materials everywhere."""
+def _materials() -> dict[str, list[str]]:
+    """What each thing might take; here it takes the first."""
     draw = Random("materials of the workshop")
-    here, others = dict[str, str](), [dict[str, str]() for _ in range(WORKSHOPS)]
-    for number, thing in enumerate(MADE_OF):
-        before = [each for each in here if MADE_OF[each] == MADE_OF[thing]]
-        here[thing] = draw.choice([each for each in MATERIALS if each not in [here[one] for one in before]])
-        for at, other in enumerate(others):
-            free = [each for each in MATERIALS if each not in [here[thing], *(other[one] for one in before)]]
-            other[thing] = draw.choice(free)
-            if at == number % WORKSHOPS and all(other[one] != here[thing] for one in before):
-                other[thing] = here[thing]
-    return [here, *others]
+    return {thing: draw.sample(MATERIALS, MIGHT) for thing in MADE_OF}
 
 
-TAKES = _materials()
+MIGHT_TAKE = _materials()
+
+
+def takes(workshop: int) -> dict[str, str]:
+    """What each thing takes in a workshop, 0 being this one."""
+    draw = Random(f"materials of workshop {workshop}")
+    return {thing: draw.choice(might) if workshop else might[0] for thing, might in MIGHT_TAKE.items()}
 
 
 class Bench:
     """What actions do in a place of a workshop, 0 being this one."""
 
     def __init__(self, number: int, workshop: int) -> None:
-        takes, lacks = TAKES[workshop], missing(number)
-        self._makes = {(MADE_OF[each], takes[each]): each for each in MADE_OF if takes[each] not in lacks}
-        self._takes = {thing: takes[thing] for thing in self._makes.values()}
+        lacks = missing(number)
+        self._takes = {thing: material for thing, material in takes(workshop).items() if thing not in lacks}
+        self._makes = {(MADE_OF[thing], material): thing for thing, material in self._takes.items()}
 
-    def after(self, thing: str, verb: str, what: str) -> str | None:
-        """What an action leaves in one's hands; None where it does nothing."""
-        if verb == "drop":
-            return "" if thing else None
-        return self._makes.get((thing, what)) if verb == "add" else None
+    def after(self, thing: str, on: str, material: str) -> str | None:
+        """What one holds who held a thing and worked on something; None where nothing comes of it."""
+        return self._makes.get((on, material)) if on == thing or on in LINES else None
 
     def way(self, thing: str, goal: str) -> list[tuple[str, str]] | None:
         """The shortest way to a thing; None where there is none."""
         whole = chain(goal)
-        first = [] if thing in ("", *whole) else [("drop", "all")]
         left = whole[whole.index(thing) + 1 if thing in whole else 0 :]
         return (
             None
             if any(each not in self._takes for each in left)
-            else [*first, *(("add", self._takes[each]) for each in left)]
+            else [(MADE_OF[each], self._takes[each]) for each in left]
         )
 
 
@@ -154,8 +153,8 @@ class Workshop:
         if split not in PLACES:
             raise UsageError(f"no split {split!r}; there are {', '.join(PLACES)}")
         draw, had = Random(f"workshop of {split}"), Counter[str]()
-        for at, number in enumerate(PLACES[split]):
-            workshop = 1 + at % WORKSHOPS if split == "elsewhere" else 0
+        for number in PLACES[split]:
+            workshop = number if split == "elsewhere" else 0
             bench = Bench(number, workshop)
             things = [each for each in MADE_OF if bench.way("", each)]
             fewest = min((had[each] for each in things), default=0)
@@ -166,14 +165,15 @@ class Workshop:
                 yield task_of(number, thing, split, workshop)
 
     async def reset(self, task: Task, seed: int) -> Observation:
-        """What is missing, the goal, and the tool."""
+        """For what there are no tools, the goal, and the tool to act with."""
         number, workshop = int(task.data["place"]), int(task.data["workshop"])
         self._goal = str(task.data["thing"])
         self._knows, self._draw = not workshop, Random(f"expert of {task.id}")
         self._bench, self._thing, self._made = Bench(number, workshop), "", False
         self._left = TURNS if workshop else len(chain(self._goal)) + SPARE
-        opening = f"Missing: {', '.join(missing(number))}. Turns: {self._left}.\nYour hands are empty. {self._ahead()}"
-        return Observation(messages=(system("You work in a workshop."), user(opening)), tools=(_TOOL,))
+        goal = f"Make {self._goal}, of {line(self._goal)}."
+        opening = f"No tools for: {', '.join(missing(number))}. Turns: {self._left}.\n{goal} {self._holds()}"
+        return Observation(messages=(system("You make things in a workshop."), user(opening)), tools=(_TOOL,))
 
     async def step(self, action: Message) -> Observation:
         """Carry out the calls; the goal in time ends it, and so do words without a call."""
@@ -193,10 +193,9 @@ class Workshop:
         found = self._bench.way(self._thing, self._goal)
         if not found:
             return await self.null()
-        verb, what = found[0]
-        if verb == "add" and not self._knows and self._draw.random() < TRIES:
-            what = self._draw.choice(MATERIALS)
-        return _act(verb, what)
+        on, material = found[0]
+        tries = not self._knows and self._draw.random() < TRIES
+        return _work(on, self._draw.choice(MATERIALS) if tries else material)
 
     async def null(self) -> Message:
         """Give up."""
@@ -206,7 +205,7 @@ class Workshop:
         """Nothing is held."""
 
     async def goals(self, task: Task) -> Sequence[Goal]:
-        """Every thing; those that need what is missing cannot be made."""
+        """Every thing; what is behind one without tools cannot be made."""
         return [_goal(thing) for thing in MADE_OF]
 
     async def achieved(self, task: Task, actions: Sequence[Message]) -> Sequence[Achieved]:
@@ -217,8 +216,9 @@ class Workshop:
         for at, action in enumerate(actions):
             before = since[thing]
             for made in action.tool_calls:
-                after = bench.after(thing, *_read(made.arguments))
-                thing = thing if after is None else after
+                on, material = _read(made.arguments)
+                if (after := bench.after(thing, on, material)) is not None:
+                    before, thing = () if on in LINES else before, after
             if thing not in since:
                 found.append(Achieved(goal=_goal(thing), turn=at + 1, kept=(*before, at)))
             since.setdefault(thing, (*before, at))
@@ -232,41 +232,36 @@ class Workshop:
         return task_of(int(task.data["place"]), thing, "synthesised", int(task.data["workshop"]))
 
     async def actions(self) -> Sequence[Message]:
-        """What does something now: the right material is among what might."""
-        further = self._thing in MADE_OF.values()
-        return [*([_act("drop", "all")] if self._thing else ()), *(_act("add", each) for each in MATERIALS if further)]
+        """What might bring something about: work on what one holds, or on what there is with empty hands."""
+        return [_work(on, material) for on in ([self._thing] if self._thing else LINES) for material in MATERIALS]
 
     def _do(self, action: tuple[str, str]) -> str:
         made = None if self._made else self._bench.after(self._thing, *action)
-        said = "Nothing comes of it."
-        if made is not None:
-            self._thing, self._made = made, made == self._goal and self._left >= 0
-            said = f"Made: {made}." if made else "Your hands are empty."
-        return f"{said} {self._ahead()}"
+        if made is None:
+            return f"Nothing comes of it. {self._holds()}"
+        self._thing, self._made = made, made == self._goal and self._left >= 0
+        return self._holds()
 
-    def _ahead(self) -> str:
-        """What is to be made from here on, one thing of the other."""
-        whole = chain(self._goal)
-        left = whole[whole.index(self._thing) + 1 if self._thing in whole else 0 :]
-        return f"To make: {', '.join(left) or 'nothing more'}."
+    def _holds(self) -> str:
+        return f"You hold: {self._thing or 'nothing'}."
 
 
 def _often(thing: str) -> int:
     way = chain(thing)
-    return LINES[way[0]] * TURNS_OF.get(len(way), 0)
+    return LINES[line(thing)] * TURNS_OF.get(len(way), 0)
 
 
-def _act(verb: str, what: str) -> Message:
-    return assistant("", call("act", {"do": verb, "what": what}))
+def _work(on: str, material: str) -> Message:
+    return assistant("", call("work", {"on": on, "with": material}))
 
 
 def _goal(thing: str) -> Goal:
-    return Goal(words=f"make {thing}", data={"thing": thing}, pattern=chain(thing)[0])
+    return Goal(words=f"make {thing}", data={"thing": thing}, pattern=line(thing))
 
 
 def _read(arguments: str) -> tuple[str, str]:
     try:
         said: Any = json.loads(arguments)
-        return str(said["do"]), str(said["what"])
+        return str(said["on"]), str(said["with"])
     except (ValueError, KeyError, TypeError):
         return "", ""

@@ -1,4 +1,4 @@
-"""The example's workshop: what it says was made can be made, and what is missing cannot be made up for."""
+"""The example's workshop: what it says was made can be made, and nothing behind what has no tools."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def _module() -> ModuleType:
 
 SHOP = _module()
 MOVES = [
-    SHOP.assistant("", SHOP.call("act", {"do": verb, "what": what}))
-    for verb, names in (("drop", ["all"]), ("add", SHOP.MATERIALS))
-    for what in names
+    SHOP.assistant("", SHOP.call("work", {"on": on, "with": material}))
+    for on in (*SHOP.LINES, *SHOP.MADE_OF)
+    for material in SHOP.MATERIALS
 ]
 
 
@@ -53,19 +53,19 @@ async def test_elsewhere_other_materials_are_tried_too_and_most_errands_end_well
     assert done > 40 and tried > 20
 
 
-async def test_what_needs_a_missing_material_cannot_be_made() -> None:
+async def test_what_is_made_of_something_without_tools_cannot_be_made() -> None:
     world, shut = SHOP.Workshop(), 0
     for place in list(world.tasks("train"))[:20]:
         lacks = SHOP.missing(place.data["place"])
         goals = {each.data["thing"]: each for each in await world.goals(place)}
         for thing in SHOP.MADE_OF:
-            takes = [SHOP.TAKES[0][each] for each in SHOP.chain(thing)]
-            if set(takes) & set(lacks):
+            if set(SHOP.chain(thing)) & set(lacks):
                 shut += 1
                 await world.reset(await world.task(place, goals[thing]), 0)
                 assert not (await world.expert()).tool_calls
-                for material in takes:
-                    await world.step(SHOP.assistant("", SHOP.call("act", {"do": "add", "what": material})))
+                for each in SHOP.chain(thing):
+                    worked = {"on": SHOP.MADE_OF[each], "with": SHOP.takes(0)[each]}
+                    await world.step(SHOP.assistant("", SHOP.call("work", worked)))
                 assert not (await world.evaluate()).success
     assert shut > 20
 
@@ -82,28 +82,49 @@ async def test_what_was_made_is_a_task_that_its_actions_solve(actions, number) -
         assert (await world.evaluate()).success
 
 
+async def test_what_was_begun_anew_takes_nothing_of_what_one_did_before() -> None:
+    world = SHOP.Workshop()
+    place = next(
+        each for each in world.tasks("train") if not {"plank", "frame", "brick"} & set(SHOP.missing(each.data["place"]))
+    )
+    worked = [{"on": SHOP.MADE_OF[each], "with": SHOP.takes(0)[each]} for each in ("plank", "frame", "brick")]
+    actions = [SHOP.assistant("", SHOP.call("work", each)) for each in worked]
+    found = [(each.goal.data["thing"], each.kept) for each in await world.achieved(place, actions)]
+    assert found == [("plank", (0,)), ("frame", (0, 1)), ("brick", (2,))]
+
+
 async def test_who_tries_one_material_in_vain_is_in_time_and_who_is_late_sees_what_comes_of_it() -> None:
     world = SHOP.Workshop()
     task = next(each for each in world.tasks("test") if each.data["thing"] == "arch")
     for wrong, made in ((0, True), (1, True), (2, False)):
         seen = await world.reset(task, 0)
-        assert seen.messages[-1].text.endswith("Turns: 4.\nYour hands are empty. To make: brick, wall, arch.")
+        assert seen.messages[-1].text.endswith("Turns: 4.\nMake arch, of stone. You hold: nothing.")
         for turn in range(wrong + 3):
             assert not seen.done
-            lost = SHOP.assistant("", SHOP.call("act", {"do": "add", "what": "none"}))
+            lost = SHOP.assistant("", SHOP.call("work", {"on": "wood", "with": "none"}))
             seen = await world.step(lost if turn < wrong else await world.expert())
-        assert seen.messages[-1].text == "Made: arch. To make: nothing more."
+        assert seen.messages[-1].text == "You hold: arch."
         assert seen.done is made and (await world.evaluate()).success is made
 
 
-async def test_what_is_still_to_be_made_is_said_and_all_of_it_where_one_holds_something_else() -> None:
+async def test_what_one_holds_is_said_whether_anything_came_of_it_or_not() -> None:
     world = SHOP.Workshop()
     task = next(each for each in world.tasks("test") if each.data["thing"] == "crate")
     await world.reset(task, 0)
     said = [(await world.step(await world.expert())).messages[-1].text for _ in range(2)]
-    assert said == ["Made: plank. To make: frame, crate.", "Made: frame. To make: crate."]
-    dropped = await world.step(SHOP.assistant("", SHOP.call("act", {"do": "drop", "what": "all"})))
-    assert dropped.messages[-1].text == "Your hands are empty. To make: plank, frame, crate."
+    assert said == ["You hold: plank.", "You hold: frame."]
+    again = {"on": "wood", "with": SHOP.takes(0)["plank"]}
+    for worked, came in (({"on": "brick", "with": "sand"}, "Nothing comes of it. You hold: frame."), (again, said[0])):
+        seen = await world.step(SHOP.assistant("", SHOP.call("work", worked)))
+        assert seen.messages[-1].text == came
+
+
+def test_elsewhere_each_thing_takes_the_same_as_here_in_a_third_of_the_workshops() -> None:
+    elsewhere = [SHOP.takes(number) for number in SHOP.PLACES["elsewhere"]]
+    for thing, here in SHOP.takes(0).items():
+        taken = [each[thing] for each in elsewhere]
+        assert len(set(taken)) == 3
+        assert 0.28 < taken.count(here) / len(taken) < 0.39
 
 
 async def test_another_split_is_refused_by_name() -> None:
