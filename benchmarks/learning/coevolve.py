@@ -59,24 +59,26 @@ POOL, INITIAL = 100, 60
 
 @dataclass(frozen=True, kw_only=True)
 class Begun:
-    """How a seed's policy is made, of so many `lessons`; the `rate` at which GRPO learns, from walks of as many `turns`;
-    and the `least` actions that a new task takes: those of fewer are what one begins with."""
+    """How a seed's policy is made, of so many `lessons`; the `rate` at which GRPO learns in so many `rounds`, from walks of
+    as many `turns`; and the `least` actions that a new task takes: those of fewer are what one begins with."""
 
     lessons: int
     teach: dict[str, Any]
     rate: float
     turns: int
     least: int
+    rounds: int
 
 
 BEGUN = {
-    "halls": Begun(lessons=1600, teach={"batch": 8, "rate": 3e-3, "epochs": 8}, rate=1e-3, turns=7, least=3),
-    "workshop": Begun(lessons=1600, teach={"batch": 8, "rate": 3e-3, "epochs": 8}, rate=1e-3, turns=6, least=2),
+    "halls": Begun(lessons=1600, teach={"batch": 8, "rate": 3e-3, "epochs": 8}, rate=1e-3, turns=7, least=3, rounds=24),
+    "workshop": Begun(
+        lessons=1600, teach={"batch": 8, "rate": 3e-3, "epochs": 8}, rate=1e-3, turns=6, least=2, rounds=32
+    ),
 }
 """Eight lessons a step: of sixteen, in half as many steps, one seed of seven never came to tell by its hall which key to
 take. In the workshop one has not first to go anywhere."""
 ROUND: dict[str, Any] = {
-    "times": 24,
     "tasks": 24,
     "group": 8,
     "rest": 12,
@@ -198,7 +200,7 @@ def _config(experiment: Experiment, base: Student, grow: dict[str, Any], begun: 
             "judge": {"every": 1000},
             "initial": INITIAL,
             "grow": _grown(grow, begun.least),
-            "rounds": [{**ROUND, "optimiser": {"learning_rate": begun.rate}}],
+            "rounds": [{**ROUND, "times": begun.rounds, "optimiser": {"learning_rate": begun.rate}}],
             "threads": 1,
         }
     )
