@@ -17,6 +17,7 @@ whatever it says. `--seeds 60` runs one seed; rows of seeds run apart are put to
 from __future__ import annotations
 
 import json
+import os
 import random
 import resource
 import sys
@@ -24,9 +25,10 @@ import time
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from statistics import fmean
+from threading import Thread
 from typing import Any
 
 from experiment import Experiment
@@ -133,12 +135,24 @@ def run(seed: Seed) -> list[Row]:
     zero = seed.experiment.measure(base, attempts=ATTEMPTS)
     arms = [*CLAIMED, *(ABLATIONS if seed.number in ABLATED else ())]
     asked = [(str(folder), seed.env, seed.number, base, name) for name in arms]
-    with ProcessPoolExecutor(seed.experiment.threads or 1, get_context("spawn")) as pool:
+    with ProcessPoolExecutor(seed.experiment.threads or 1, get_context("spawn"), _end_with_parent) as pool:
         came = dict(zip(arms, pool.map(arm, *zip(*asked, strict=True)), strict=True))
     told = {name: each["told"] for name, each in came.items()}
     found = {"zero-shot": zero, **{name: each["rates"] for name, each in came.items()}}
     pairs = [("zero-shot", "static"), *((name, "coevolve") for name in found if name != "coevolve")]
     return [_row(seed.number, left, right, found, told) for left, right in pairs]
+
+
+def _end_with_parent() -> None:
+    """A seed that is killed leaves no arm running."""
+    parent = parent_process()
+
+    def wait() -> None:
+        if parent is not None:
+            parent.join()
+        os._exit(1)
+
+    Thread(target=wait, daemon=True).start()
 
 
 def arm(folder: str, env: str, number: int, base: Student, name: str) -> dict[str, dict[str, float]]:
