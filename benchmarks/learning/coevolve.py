@@ -5,10 +5,11 @@
 A policy from nothing imitates the expert in other buildings (workshops), in which most doors have other keys. GRPO is then
 given tasks as a user has them, of which most are easy. From there each arm is a whole `silva loop coevolve`, with the same
 rounds, groups and steps: `static` (the initial tasks stay), `start` (as much unguided exploration as the others have in
-all, at the first growth), `random` (explored as much as CoEvolve, without signals), `coevolve`, and, on the seeds
-`ABLATED`, that without one signal (`no forgetting`, `no boundary`, `no rare`), without validation (`no validation`). Both
-worlds have goals in words that cannot be reached (examples/coevolve). Held-out tasks are of all kinds in equal numbers, in
-places nobody has been in, at temperature 1; an arm's success is the mean over some of its last versions (`MEASURED`).
+all, at the first growth), `as many` (more of it, until there are as many tasks as CoEvolve came to), `random` (explored
+as much as CoEvolve, without signals), `coevolve`, and, on the seeds `ABLATED`, that without one signal (`no forgetting`,
+`no boundary`, `no rare`), without validation (`no validation`). Both worlds have goals in words that cannot be reached
+(examples/coevolve). Held-out tasks are of all kinds in equal numbers, in places nobody has been in, at temperature 1; an
+arm's success is the mean over some of its last versions (`MEASURED`).
 
 The claim: CoEvolve > static > zero-shot, and CoEvolve > start, intervals over seeds and tasks above 0. All else is printed
 whatever it says. `--seeds 60` runs one seed; rows of seeds run apart are put together by `--kept`.
@@ -17,6 +18,7 @@ whatever it says. `--seeds 60` runs one seed; rows of seeds run apart are put to
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import resource
@@ -120,6 +122,8 @@ CLAIMED: dict[str, dict[str, Any]] = {
     "coevolve": {"by": "signals", "signals": SIGNALS},
     "random": {"by": "random"},
 }
+AS_MANY: dict[str, Any] = {"by": "start", "contexts": 3 * GROW["contexts"]}
+"""Three times the exploration of `start`, which finds fewer tasks than what grows with the policy; cut to as many."""
 ABLATIONS: dict[str, dict[str, Any]] = {
     "no forgetting": without("forgetting"),
     "no boundary": without("boundary"),
@@ -137,6 +141,8 @@ def run(seed: Seed) -> list[Row]:
     asked = [(str(folder), seed.env, seed.number, base, name) for name in arms]
     with ProcessPoolExecutor(seed.experiment.threads or 1, get_context("spawn"), _end_with_parent) as pool:
         came = dict(zip(arms, pool.map(arm, *zip(*asked, strict=True)), strict=True))
+        grown = int(came["coevolve"]["told"]["grown"])
+        came["as many"] = pool.submit(arm, str(folder), seed.env, seed.number, base, "as many", grown).result()
     told = {name: each["told"] for name, each in came.items()}
     found = {"zero-shot": zero, **{name: each["rates"] for name, each in came.items()}}
     pairs = [("zero-shot", "static"), *((name, "coevolve") for name in found if name != "coevolve")]
@@ -155,14 +161,21 @@ def _end_with_parent() -> None:
     Thread(target=wait, daemon=True).start()
 
 
-def arm(folder: str, env: str, number: int, base: Student, name: str) -> dict[str, dict[str, float]]:
-    """One arm of a seed to its end: its success at each held-out task, and what it came to."""
+def arm(
+    folder: str, env: str, number: int, base: Student, name: str, most: int | None = None
+) -> dict[str, dict[str, float]]:
+    """One arm of a seed to its end: its success at each held-out task, and what it came to. Of new tasks it has at `most`
+    so many, where that is said."""
     experiment = Experiment(Path(folder) / "arms" / name.replace(" ", "-"), SETTINGS[env], number, threads=1)
     file = experiment.folder / "arm.json"
     if file.is_file():
         return json.loads(file.read_text(encoding="utf-8"))
     began, spent = time.monotonic(), _processor()
-    loop = turn(_config(experiment, base, {**CLAIMED, **ABLATIONS}[name], BEGUN[env]), _watch(name), here=True)
+    grow = {**CLAIMED, **ABLATIONS, "as many": AS_MANY}[name]
+    if most is not None:
+        growths = len(range(GROW["first"], BEGUN[env].rounds, GROW["every"]))
+        grow = {**grow, "tasks": math.ceil(most / growths)}
+    loop = turn(_config(experiment, base, grow, BEGUN[env]), _watch(name), here=True)
     rates = dict[str, list[float]]()
     for version in [each.name for each in registry(loop).line("arm").versions][-1 : -MEASURED * APART : -APART]:
         trained = Path(playing(loop, version).removeprefix("local:"))
