@@ -81,7 +81,8 @@ BEGUN = {
     ),
 }
 """Eight lessons a step: of sixteen, in half as many steps, one seed of seven never came to tell by its hall which key to
-take. In the workshop one has not first to go anywhere."""
+take. In the workshop one has not first to go anywhere, so that ways are a turn shorter; and what is found late there had
+not been learnt after 24 rounds (docs/reference/learning.md)."""
 ROUND: dict[str, Any] = {
     "tasks": 24,
     "group": 8,
@@ -165,17 +166,18 @@ def arm(
     folder: str, env: str, number: int, base: Student, name: str, most: int | None = None
 ) -> dict[str, dict[str, float]]:
     """One arm of a seed to its end: its success at each held-out task, and what it came to. Of new tasks it has at `most`
-    so many, where that is said."""
+    so many, where that is said, in whole tasks a growth that it stands for."""
     experiment = Experiment(Path(folder) / "arms" / name.replace(" ", "-"), SETTINGS[env], number, threads=1)
     file = experiment.folder / "arm.json"
     if file.is_file():
         return json.loads(file.read_text(encoding="utf-8"))
     began, spent = time.monotonic(), _processor()
     grow = {**CLAIMED, **ABLATIONS, "as many": AS_MANY}[name]
+    config = _config(experiment, base, grow, BEGUN[env])
     if most is not None:
-        growths = len(range(GROW["first"], BEGUN[env].rounds, GROW["every"]))
-        grow = {**grow, "tasks": math.ceil(most / growths)}
-    loop = turn(_config(experiment, base, grow, BEGUN[env]), _watch(name), here=True)
+        tasks = max(1, math.ceil(most / config.share))
+        config = _config(experiment, base, {**grow, "tasks": tasks}, BEGUN[env])
+    loop = turn(config, _watch(name), here=True)
     rates = dict[str, list[float]]()
     for version in [each.name for each in registry(loop).line("arm").versions][-1 : -MEASURED * APART : -APART]:
         trained = Path(playing(loop, version).removeprefix("local:"))

@@ -15,8 +15,8 @@ environment says what actions brought about and makes it a task (port `Synthesis
 
 Tasks of `train` are as a user's first tasks are: most are of wood, and few take many turns. Those of `test` are of all
 things in equal numbers, in places of their own, and can be done. `elsewhere` is the same in other workshops: a thing is
-made there of what it is made of here, and takes one of three materials, in every workshop another one; one of the three
-is what it takes here. There one has time for all that one may do.
+made there of what it is made of here, and takes one of three materials, which is drawn for each workshop; one of the
+three is what it takes here. There one has time for all that one may do.
 """
 
 from __future__ import annotations
@@ -121,11 +121,9 @@ class Bench:
         """The shortest way to a thing; None where there is none."""
         whole = chain(goal)
         left = whole[whole.index(thing) + 1 if thing in whole else 0 :]
-        return (
-            None
-            if any(each not in self._takes for each in left)
-            else [(MADE_OF[each], self._takes[each]) for each in left]
-        )
+        if any(each not in self._takes for each in left):
+            return None
+        return [(MADE_OF[each], self._takes[each]) for each in left]
 
 
 def task_of(number: int, thing: str, split: str, workshop: int = 0) -> Task:
