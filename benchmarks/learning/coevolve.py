@@ -123,8 +123,9 @@ CLAIMED: dict[str, dict[str, Any]] = {
     "coevolve": {"by": "signals", "signals": SIGNALS},
     "random": {"by": "random"},
 }
-AS_MANY: dict[str, Any] = {"by": "start", "contexts": 3 * GROW["contexts"]}
-"""Three times the exploration of `start`, which finds fewer tasks than what grows with the policy; cut to as many."""
+AS_MANY: dict[str, Any] = {"by": "start", "contexts": 3 * GROW["contexts"], "tried": 4 * GROW["tried"]}
+"""Three times the exploration of `start`, which finds fewer tasks than what grows with the policy; cut to as many. All
+that was found is tried: cut to so few tasks, the others' two candidates for each would leave a third of them unfilled."""
 ABLATIONS: dict[str, dict[str, Any]] = {
     "no forgetting": without("forgetting"),
     "no boundary": without("boundary"),
