@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 
 import msgspec
@@ -22,31 +24,58 @@ from silva.sandbox.reaper import reap, survey
 from silva.sandbox.system import probe
 
 PROGRAM = Path(__file__).with_name("owner_program.py")
+SECONDS = count(1_000_000_000 + 1000 * os.getpid())
+"""How long what an owner runs sleeps: nothing else on the machine as long."""
 
 
-def started(name: str, state: Path, count: int = 2) -> tuple[subprocess.Popen[bytes], int]:
-    process = subprocess.Popen([sys.executable, str(PROGRAM), name, str(state), str(count)], stdout=subprocess.PIPE)
-    assert process.stdout is not None
-    line = process.stdout.readline().split()
-    assert line and line[0] == b"ready", "the owner did not start"
-    return process, int(line[1])
+class Started:
+    """An owner of so many sandboxes, each with two sleepers, which are told by how long they sleep."""
+
+    def __init__(self, name: str, state: Path, sandboxes: int) -> None:
+        self.seconds, self.sandboxes, self.server = next(SECONDS), sandboxes, 0
+        command = [sys.executable, str(PROGRAM), name, str(state), str(sandboxes), str(self.seconds)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE)
+
+    def wait(self) -> None:
+        """Until all of them run."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline().split()
+        assert line and line[0] == b"ready", "the owner did not start"
+        self.server = int(line[1])
+        wait_until(lambda: self.sleepers() == 2 * self.sandboxes)
+
+    def sleepers(self) -> int:
+        """How many there are of what it runs."""
+        found = 0
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                found += path.read_bytes() == f"sleep\0{self.seconds}\0".encode()
+            except OSError:
+                continue
+        return found
+
+    def kill(self) -> None:
+        """It alone, as a machine short of memory does."""
+        self.process.kill()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
 
-def killed(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
-    assert process.stdout is not None
-    process.stdout.close()
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[[str, int], Started]]:
+    """Starts owners; none of them, nor what they run, outlives the test."""
+    started: list[Started] = []
 
+    def start(name: str, sandboxes: int) -> Started:
+        started.append(Started(name, tmp_path, sandboxes))
+        started[-1].wait()
+        return started[-1]
 
-def sleepers() -> int:
-    found = 0
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found += path.read_bytes() == b"sleep\x004321\x00"
-        except OSError:
-            continue
-    return found
+    yield start
+    for each in started:
+        each.kill()
+    reap(tmp_path)
 
 
 def groups_of(pid: int) -> list[Path]:
@@ -62,38 +91,43 @@ def wait_until(true: object, seconds: float = 20.0) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["namespaces", "process"])
-def test_an_owner_killed_is_cleaned_up_after_by_itself(tmp_path: Path, name: str) -> None:
+def test_an_owner_killed_is_cleaned_up_after_by_itself(
+    tmp_path: Path, start: Callable[[str, int], Started], name: str
+) -> None:
     if name == "namespaces" and probe().problem:
         pytest.skip(probe().problem)
-    process, _ = started(name, tmp_path)
+    owner = start(name, 2)
     before = survey(tmp_path)
     assert [each.standing for each in before] == [Standing.ALIVE] and len(before[0].sandboxes) == 2
-    assert reap(tmp_path).owners == 0 and sleepers() >= 4
-    killed(process)
-    wait_until(lambda: not list(tmp_path.iterdir()) and not groups_of(process.pid))
-    wait_until(lambda: sleepers() == 0)
+    assert reap(tmp_path).owners == 0 and owner.sleepers() == 4
+    owner.kill()
+    wait_until(lambda: not list(tmp_path.iterdir()) and not groups_of(owner.process.pid))
+    wait_until(lambda: owner.sleepers() == 0)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["namespaces", "process"])
-def test_owner_and_fork_server_killed_leave_nothing_after_gc(tmp_path: Path, name: str) -> None:
+def test_owner_and_fork_server_killed_leave_nothing_after_gc(
+    tmp_path: Path, start: Callable[[str, int], Started], name: str
+) -> None:
     if name == "namespaces" and probe().problem:
         pytest.skip(probe().problem)
-    process, server = started(name, tmp_path)
-    os.kill(server, signal.SIGKILL)
-    killed(process)
+    owner = start(name, 2)
+    os.kill(owner.server, signal.SIGKILL)
+    owner.kill()
     (left,) = survey(tmp_path)
     assert left.standing is Standing.DEAD and len(left.sandboxes) == 2
-    alive, _ = started(name, tmp_path, 1)
+    alive = start(name, 1)
     done = reap(tmp_path)
     assert (done.owners, done.sandboxes, done.left) == (1, 2, ())
-    assert groups_of(process.pid) == []
+    assert groups_of(owner.process.pid) == []
     assert [each.standing for each in survey(tmp_path)] == [Standing.ALIVE]
-    wait_until(lambda: sleepers() == 2)
-    killed(alive)
+    wait_until(lambda: owner.sleepers() == 0)
+    assert alive.sleepers() == 2
+    alive.kill()
     wait_until(lambda: not list(tmp_path.iterdir()))
     reap(tmp_path)
-    wait_until(lambda: sleepers() == 0)
+    wait_until(lambda: alive.sleepers() == 0)
 
 
 def a_folder(state: Path, record: Owner | None) -> Path:
