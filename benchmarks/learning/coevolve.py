@@ -286,7 +286,7 @@ def _row(number: int, left: str, right: str, found: dict[str, Any], told: dict[s
 
 def held(rows: list[Row]) -> dict[str, Any]:
     """Whether the claim holds."""
-    wanted = (("zero-shot", "static"), ("static", "coevolve"), ("start", "coevolve"))
+    wanted = (("zero-shot", "static"), ("static", "coevolve"), ("start", "coevolve"), ("as many", "coevolve"))
     found = {pair: together([row for row in rows if (row.left, row.right) == pair]) for pair in wanted}
     above = all(min(each["low"], each["over_seeds"][0]) > 0 for each in found.values())
     return {"holds": above and len({row.seed for row in rows}) >= len(SEEDS)}
