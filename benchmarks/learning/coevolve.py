@@ -5,14 +5,15 @@
 A policy from nothing imitates the expert in other buildings (workshops), in which most doors have other keys. GRPO is then
 given tasks as a user has them, of which most are easy. From there each arm is a whole `silva loop coevolve`, with the same
 rounds, groups and steps: `static` (the initial tasks stay), `start` (as much unguided exploration as the others have in
-all, at the first growth), `as many` (more of it, until there are as many tasks as CoEvolve came to), `random` (explored
-as much as CoEvolve, without signals), `coevolve`, and, on the seeds `ABLATED`, that without one signal (`no forgetting`,
-`no boundary`, `no rare`), without validation (`no validation`). Both worlds have goals in words that cannot be reached
-(examples/coevolve). Held-out tasks are of all kinds in equal numbers, in places nobody has been in, at temperature 1; an
-arm's success is the mean over some of its last versions (`MEASURED`).
+all, at the first growth), `as many` (three times that, to have as many tasks as CoEvolve came to), `given` (as many as
+CoEvolve came to in all, of those that a user has, which stay), `random` (explored as much as CoEvolve, without signals),
+`coevolve`, and, on the seeds `ABLATED`, that without one signal (`no forgetting`, `no boundary`, `no rare`), without
+validation (`no validation`). Both worlds have goals in words that cannot be reached (examples/coevolve). Held-out tasks are
+of all kinds in equal numbers, in places nobody has been in, at temperature 1; an arm's success is the mean over some of its
+last versions (`MEASURED`).
 
-The claim: CoEvolve > static > zero-shot, and CoEvolve > start, intervals over seeds and tasks above 0. All else is printed
-whatever it says. `--seeds 60` runs one seed; rows of seeds run apart are put together by `--kept`.
+The claim: CoEvolve > static > zero-shot, and CoEvolve > each of start, as many and given, intervals over seeds and tasks
+above 0. All else is printed whatever it says. `--seeds 60` runs one seed; rows of seeds run apart are put together by `--kept`.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ MEASURED, APART = 5, 2
 """An arm's success is that of so many of its last versions, each so many rounds before the next: one version of a policy
 this small may be ten points from that of the round before."""
 SHAPE = Shape(width=64, inner=128, layers=2, context=768)
-POOL, INITIAL = 100, 60
-"""Tasks that arms are given, and how many of those GRPO begins with."""
+POOL, TRAIN, INITIAL = 100, 0.9, 60
+"""Tasks that arms are given, the share of them that may be trained on, and how many of those GRPO begins with."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,9 +124,12 @@ CLAIMED: dict[str, dict[str, Any]] = {
     "coevolve": {"by": "signals", "signals": SIGNALS},
     "random": {"by": "random"},
 }
-AS_MANY: dict[str, Any] = {"by": "start", "contexts": 3 * GROW["contexts"], "tried": 4 * GROW["tried"]}
-"""Three times the exploration of `start`, which finds fewer tasks than what grows with the policy; cut to as many. All
-that was found is tried: cut to so few tasks, the others' two candidates for each would leave a third of them unfilled."""
+AS_MANY: dict[str, dict[str, Any]] = {
+    "as many": {"by": "start", "contexts": 3 * GROW["contexts"], "tried": 4 * GROW["tried"]},
+    "given": {"by": "nothing"},
+}
+"""Behind CoEvolve, which says how many tasks: three times the exploration of `start`, all of what it found tried, and cut
+to as many, where there are as many to be found; and so many more of those that a user has, most of which are easy."""
 ABLATIONS: dict[str, dict[str, Any]] = {
     "no forgetting": without("forgetting"),
     "no boundary": without("boundary"),
@@ -144,7 +148,8 @@ def run(seed: Seed) -> list[Row]:
     with ProcessPoolExecutor(seed.experiment.threads or 1, get_context("spawn"), _end_with_parent) as pool:
         came = dict(zip(arms, pool.map(arm, *zip(*asked, strict=True)), strict=True))
         grown = int(came["coevolve"]["told"]["grown"])
-        came["as many"] = pool.submit(arm, str(folder), seed.env, seed.number, base, "as many", grown).result()
+        asked = [(str(folder), seed.env, seed.number, base, name, grown) for name in AS_MANY]
+        came |= zip(AS_MANY, pool.map(arm, *zip(*asked, strict=True)), strict=True)
     told = {name: each["told"] for name, each in came.items()}
     found = {"zero-shot": zero, **{name: each["rates"] for name, each in came.items()}}
     pairs = [("zero-shot", "static"), *((name, "coevolve") for name in found if name != "coevolve")]
@@ -163,21 +168,18 @@ def _end_with_parent() -> None:
     Thread(target=wait, daemon=True).start()
 
 
-def arm(
-    folder: str, env: str, number: int, base: Student, name: str, most: int | None = None
-) -> dict[str, dict[str, float]]:
-    """One arm of a seed to its end: its success at each held-out task, and what it came to. Of new tasks it has at `most`
-    so many, where that is said, in whole tasks a growth that it stands for."""
+def arm(folder: str, env: str, number: int, base: Student, name: str, many: int = 0) -> dict[str, dict[str, float]]:
+    """One arm of a seed to its end: its success at each held-out task, and what it came to. Where CoEvolve's number of new
+    tasks is said, `many`, it has as many from the start: found, in whole tasks a growth that it stands for, or given."""
     experiment = Experiment(Path(folder) / "arms" / name.replace(" ", "-"), SETTINGS[env], number, threads=1)
     file = experiment.folder / "arm.json"
     if file.is_file():
         return json.loads(file.read_text(encoding="utf-8"))
     began, spent = time.monotonic(), _processor()
-    grow = {**CLAIMED, **ABLATIONS, "as many": AS_MANY}[name]
-    config = _config(experiment, base, grow, BEGUN[env])
-    if most is not None:
-        tasks = max(1, math.ceil(most / config.share))
-        config = _config(experiment, base, {**grow, "tasks": tasks}, BEGUN[env])
+    grow = {**CLAIMED, **ABLATIONS, **AS_MANY}[name]
+    config = _config(experiment, base, grow, BEGUN[env], many if name == "given" else 0)
+    if many and name != "given":
+        config = _config(experiment, base, {**grow, "tasks": max(1, math.ceil(many / config.share))}, BEGUN[env])
     loop = turn(config, _watch(name), here=True)
     rates = dict[str, list[float]]()
     for version in [each.name for each in registry(loop).line("arm").versions][-1 : -MEASURED * APART : -APART]:
@@ -208,10 +210,11 @@ def taught(seed: Seed) -> Student:
     return experiment.fit("taught", student, experiment.samples("expert"), {"name": "sft"}, **begun.teach)
 
 
-def _config(experiment: Experiment, base: Student, grow: dict[str, Any], begun: Begun) -> CoEvolveConfig:
+def _config(experiment: Experiment, base: Student, grow: dict[str, Any], begun: Begun, more: int = 0) -> CoEvolveConfig:
     file = experiment.folder / "grpo.jsonl"
     if not file.is_file():
-        file.write_text("".join(write_tasks(experiment.learn[:POOL])), encoding="utf-8")
+        given = experiment.learn[: POOL + math.ceil(more / TRAIN)]
+        file.write_text("".join(write_tasks(given)), encoding="utf-8")
     play = dict(experiment.setting.play)
     return CoEvolveConfig.model_validate(
         {
@@ -220,7 +223,7 @@ def _config(experiment: Experiment, base: Student, grow: dict[str, Any], begun: 
             "env": experiment.setting.env,
             "seed": experiment.seed,
             "policy": base.in_loop(),
-            "tasks": {"file": file, "train": 0.9, "dev": 0.1, "test": 0},
+            "tasks": {"file": file, "train": TRAIN, "dev": 0.1, "test": 0},
             "play": {
                 **{key: play[key] for key in ("agent", "pool", "hosts")},
                 "budget": {"turns": begun.turns},
@@ -228,7 +231,7 @@ def _config(experiment: Experiment, base: Student, grow: dict[str, Any], begun: 
             },
             "measure": {"seeds": 1, "dev": 2},
             "judge": {"every": 1000},
-            "initial": INITIAL,
+            "initial": INITIAL + more,
             "grow": _grown(grow, begun.least),
             "rounds": [{**ROUND, "times": begun.rounds, "optimiser": {"learning_rate": begun.rate}}],
             "threads": 1,
@@ -286,7 +289,7 @@ def _row(number: int, left: str, right: str, found: dict[str, Any], told: dict[s
 
 def held(rows: list[Row]) -> dict[str, Any]:
     """Whether the claim holds."""
-    wanted = (("zero-shot", "static"), ("static", "coevolve"), ("start", "coevolve"), ("as many", "coevolve"))
+    wanted = (("zero-shot", "static"), *((name, "coevolve") for name in ("static", "start", *AS_MANY)))
     found = {pair: together([row for row in rows if (row.left, row.right) == pair]) for pair in wanted}
     above = all(min(each["low"], each["over_seeds"][0]) > 0 for each in found.values())
     return {"holds": above and len({row.seed for row in rows}) >= len(SEEDS)}
