@@ -20,20 +20,17 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import random
 import resource
 import sys
 import time
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
 from pathlib import Path
 from statistics import fmean
-from threading import Thread
 from typing import Any
 
+from beside import beside
 from experiment import Experiment
 from runner import Seed, main
 from settings import SETTINGS, Split
@@ -140,32 +137,19 @@ ABLATIONS: dict[str, dict[str, Any]] = {
 
 def run(seed: Seed) -> list[Row]:
     """One seed; as many arms at once as it has cores. What an arm came to is kept in its folder."""
-    folder = seed.experiment.folder
-    base = taught(seed)
-    zero = seed.experiment.measure(base, attempts=ATTEMPTS)
+    experiment = seed.of_one_thread()
+    base = taught(experiment, seed.env)
+    zero = experiment.measure(base, attempts=ATTEMPTS)
     arms = [*CLAIMED, *(ABLATIONS if seed.number in ABLATED else ())]
-    asked = [(str(folder), seed.env, seed.number, base, name) for name in arms]
-    with ProcessPoolExecutor(seed.experiment.threads or 1, get_context("spawn"), _end_with_parent) as pool:
-        came = dict(zip(arms, pool.map(arm, *zip(*asked, strict=True)), strict=True))
-        grown = int(came["coevolve"]["told"]["grown"])
-        asked = [(str(folder), seed.env, seed.number, base, name, grown) for name in AS_MANY]
-        came |= zip(AS_MANY, pool.map(arm, *zip(*asked, strict=True)), strict=True)
+    said = (str(experiment.folder), seed.env, seed.number, base)
+    came = dict(zip(arms, beside(arm, [(*said, name) for name in arms], seed.cores), strict=True))
+    grown = int(came["coevolve"]["told"]["grown"])
+    many = beside(arm, [(*said, name, grown) for name in AS_MANY], seed.cores)
+    came |= zip(AS_MANY, many, strict=True)
     told = {name: each["told"] for name, each in came.items()}
     found = {"zero-shot": zero, **{name: each["rates"] for name, each in came.items()}}
     pairs = [("zero-shot", "static"), *((name, "coevolve") for name in found if name != "coevolve")]
     return [_row(seed.number, left, right, found, told) for left, right in pairs]
-
-
-def _end_with_parent() -> None:
-    """A seed that is killed leaves no arm running."""
-    parent = parent_process()
-
-    def wait() -> None:
-        if parent is not None:
-            parent.join()
-        os._exit(1)
-
-    Thread(target=wait, daemon=True).start()
 
 
 def arm(folder: str, env: str, number: int, base: Student, name: str, many: int = 0) -> dict[str, dict[str, float]]:
@@ -198,12 +182,12 @@ def arm(folder: str, env: str, number: int, base: Student, name: str, many: int 
     return {"rates": rates, "told": told}
 
 
-def taught(seed: Seed) -> Student:
+def taught(experiment: Experiment, env: str) -> Student:
     """A policy from nothing that has imitated the expert on lessons: of all kinds, in places that nobody is in after."""
-    experiment, begun = seed.experiment, BEGUN[seed.env]
+    begun = BEGUN[env]
     assert isinstance(experiment.setting, Split)
     lessons = experiment.setting.of("elsewhere")
-    random.Random(seed.number).shuffle(lessons)
+    random.Random(experiment.seed).shuffle(lessons)
     student = experiment.from_nothing("taught", SHAPE, [*lessons[:60], *experiment.held_out[:20]])
     taken = lessons[: begun.lessons]
     experiment.play("expert", taken, policy="expert", renderer=student.base)

@@ -24,15 +24,18 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import msgspec
 import yaml
+from beside import beside
 from elsewhere import learnt_elsewhere
 from runner import Seed, main
 from safety import cpu_minutes
+from settings import SETTINGS
 from table import Row, together
 
 from silva.curate.curation.source import named
@@ -50,39 +53,64 @@ COMMON = ("base", "survey", "split", "raw", "start")
 """Stages that every arm of a seed has in common, with what is judged under the last."""
 WEIGHTS = (0.0, 1.0)
 """The sweep of λ beside the paper's 0.3."""
-PROVEN = 2
-"""Trainings of each arm by seeds that nothing decided."""
+OTHERS: dict[str, dict[str, Any]] = {
+    "blind": {"ablate": {"diagnosis": True}},
+    **{f"lambda {weight:g}": {"weight": weight} for weight in WEIGHTS},
+}
+"""The other loops, and how they differ."""
+BY_HAND = {"raw": "raw", "successes": "successes", "all": "all-operators"}
+"""Curations that nothing evolved."""
+SEEN_BY_NOBODY = range(UNSEEN, UNSEEN + 2)
+"""The seeds of each arm's trainings: nothing was decided by them."""
 RL = {"rounds": 1, "tasks": 12, "group": 4, "steps": 3, "batch": 8}
 
 
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What every arm of a seed has: the environment, the seed's number, and the policy that learnt elsewhere."""
+
+    env: str
+    number: int
+    base: str
+
+    def config(self, folder: Path, changes: dict[str, Any]) -> Any:
+        """The example's configuration, changed."""
+        said: dict[str, Any] = yaml.safe_load((EXAMPLE / LOOPS[self.env]).read_text(encoding="utf-8"))
+        env = SETTINGS[self.env].env
+        said |= {"folder": str(folder), "seed": self.number, "env": env, "threads": 1, **changes}
+        said["policy"] = {**said["policy"], "base": self.base}
+        return kind("curateevo").config.model_validate(said)
+
+    def turned(self, folder: Path, changes: dict[str, Any]) -> Loop[Any]:
+        """A loop, turned to its end."""
+        return turn(self.config(folder, changes), here=True)
+
+    def judge(self, folder: Path, changes: dict[str, Any]) -> Judge:
+        """A loop's judge. It is not turned: what is before its judging stands in its ledger."""
+        loop = kind("curateevo").open(self.config(folder, changes))
+        return Judge(loop, next(each for each in loop.plan if each.kind == "report"))
+
+
 def run(seed: Seed) -> list[Row]:
-    """One seed."""
+    """One seed. What is behind the loop is done side by side: the other loops, in copies of its folder, and the proofs of
+    all that does not wait for them."""
     began = time.monotonic()
-    folder = seed.experiment.folder
-    evolved = _turned(folder / "evolved", seed, {})
-    arms: dict[str, Loop[Any]] = {"evolved": evolved}
-    for name, changes in {
-        "blind": {"ablate": {"diagnosis": True}},
-        **{f"lambda {weight:g}": {"weight": weight} for weight in WEIGHTS},
-    }.items():
-        arms[name] = _turned(_forked(evolved.folder, folder / name.replace(" ", "-")), seed, changes)
-    stage = next(each for each in evolved.plan if each.kind == "report")
-    judge = Judge(evolved, stage)
-    curations = {
-        "raw": named("raw"),
-        "successes": named("successes"),
-        "all": named("all-operators"),
-        **{name: source(loop, str((present(loop) or {})["digest"])) for name, loop in arms.items()},
-    }
-    seeds = range(UNSEEN, UNSEEN + PROVEN)
-    found = dict(zip(curations, judge.judge(list(curations.values()), seeds, "test"), strict=True))
-    mine = found["evolved"]
-    found["no memory"] = judge.judge_data(mine.curation, mine.data.without("memory"), seeds, "test")
-    found["with rl"] = _practised(evolved, seed, mine)
+    experiment = seed.of_one_thread()
+    folder, base = experiment.folder, learnt_elsewhere(experiment, seed.env).trained
+    given = Given(env=seed.env, number=seed.number, base=str(base))
+    evolved = given.turned(folder / "evolved", {})
+    asked = [(folder, given, name) for name in (*OTHERS, *BY_HAND, "evolved", "with rl")]
+    for _, _, name in asked:
+        _forked(evolved.folder, _place(folder, name))
+    found = {name: each for done in beside(_arm, asked, seed.cores) for name, each in done.items()}
+    arms = {"evolved": evolved} | {name: given.turned(_place(folder, name), OTHERS[name]) for name in OTHERS}
+    sources = {name: source(loop, str((present(loop) or {})["digest"])) for name, loop in arms.items()}
+    judge = given.judge(evolved.folder, {})
+    found |= zip(sources, judge.judge(list(sources.values()), SEEN_BY_NOBODY, "test"), strict=True)
     more = _more(found, arms, time.monotonic() - began)
     rates = {name: _rates(each) for name, each in found.items()}
     pairs = [("raw", name) for name in found if name != "raw"]
-    pairs += [(name, "evolved") for name in ("successes", "all", "blind", "no memory", *_weights())]
+    pairs += [(name, "evolved") for name in ("successes", "all", *OTHERS, "no memory")]
     pairs += [("evolved", "with rl")]
     return [
         Row(
@@ -97,29 +125,26 @@ def run(seed: Seed) -> list[Row]:
     ]
 
 
-def _weights() -> list[str]:
-    return [f"lambda {weight:g}" for weight in WEIGHTS]
+def _arm(folder: Path, given: Given, name: str) -> dict[str, Judged]:
+    """One of the other loops, turned; or what is proven of the loop's last source, or of one by hand."""
+    place = _place(folder, name)
+    if name in OTHERS:
+        given.turned(place, OTHERS[name])
+        return {}
+    if name in BY_HAND:
+        return {name: given.judge(place, {}).judge([named(BY_HAND[name])], SEEN_BY_NOBODY, "test")[0]}
+    evolved = kind("curateevo").open(given.config(folder / "evolved", {}))
+    curation = source(evolved, str((present(evolved) or {})["digest"]))
+    if name == "with rl":  # another recipe, so that nothing judged before counts
+        recipe = {**evolved.config.recipe.model_dump(mode="json"), "rl": RL}
+        return {name: given.judge(place, {"recipe": recipe}).judge([curation], SEEN_BY_NOBODY, "test")[0]}
+    judge = given.judge(place, {})
+    mine = judge.judge([curation], SEEN_BY_NOBODY, "test")[0]
+    return {"no memory": judge.judge_data(curation, mine.data.without("memory"), SEEN_BY_NOBODY, "test")}
 
 
-def _config(folder: Path, seed: Seed, changes: dict[str, Any]) -> Any:
-    said: dict[str, Any] = yaml.safe_load((EXAMPLE / LOOPS[seed.env]).read_text(encoding="utf-8"))
-    said |= {"folder": str(folder), "seed": seed.number, "env": seed.setting.env, "threads": 1, **changes}
-    said["policy"] = {**said["policy"], "base": str(learnt_elsewhere(seed.experiment, seed.env).trained)}
-    return kind("curateevo").config.model_validate(said)
-
-
-def _turned(folder: Path, seed: Seed, changes: dict[str, Any]) -> Loop[Any]:
-    """A loop of the example's configuration, turned to its end."""
-    return turn(_config(folder, seed, changes), here=True)
-
-
-def _practised(evolved: Loop[Any], seed: Seed, mine: Judged) -> Judged:
-    """The evolved source once more, its tasks practised behind SFT: another recipe, so nothing judged before counts."""
-    recipe = {**evolved.config.recipe.model_dump(mode="json"), "rl": RL}
-    config = _config(_forked(evolved.folder, evolved.folder.with_name("rl")), seed, {"recipe": recipe})
-    loop = kind("curateevo").open(config)  # not turned: what is before its judging stands in its ledger
-    judge = Judge(loop, next(each for each in loop.plan if each.kind == "report"))
-    return judge.judge([mine.curation], range(UNSEEN, UNSEEN + PROVEN), "test")[0]
+def _place(folder: Path, name: str) -> Path:
+    return folder / name.replace(" ", "-")
 
 
 def _forked(folder: Path, target: Path) -> Path:

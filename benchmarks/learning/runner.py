@@ -25,7 +25,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 from recipes import RECIPES, changed
@@ -34,6 +34,9 @@ from student import Student, tiny
 from table import RESULTS, Row, hand_in, together
 
 from silva.train.config import BUNDLED
+
+if TYPE_CHECKING:
+    from experiment import Experiment
 
 Run: TypeAlias = Callable[["Seed"], list[Row]]
 
@@ -53,7 +56,15 @@ class Seed:
         self.setting: Setting = SETTINGS[env]
         self.env, self.policy, self.number, self.prepared = env, policy, seed, prepared
         self.experiment = Experiment(folder, self.setting, seed, threads)
+        self.cores = threads or 1
         self.tiny = policy == "tiny"
+
+    def of_one_thread(self) -> Experiment:
+        """Its experiment, computed in one thread: cores are for arms side by side, and a seed of a tiny policy comes to the
+        same on however many."""
+        from experiment import Experiment
+
+        return Experiment(self.experiment.folder, self.setting, self.number, 1)
 
     @cached_property
     def student(self) -> Student:

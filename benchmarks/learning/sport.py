@@ -3,8 +3,9 @@
     python benchmarks/learning/sport.py --env babyai-steps --policy tiny --seeds 60 61 62 63 64 --parallel 2
     python benchmarks/learning/sport.py --env depot-steps --policy tiny --seeds 66 67 68 69 70 --parallel 2
 
-Each seed makes its own policy from nothing, which imitates some of the expert's episodes (SFT), and then one loop (`silva
-loop sport`) whose rounds are the arms, all from SFT, on the same tasks, measured on the same tasks that no training saw:
+Each seed makes its own policy from nothing, which imitates some of the expert's episodes (SFT), and then loops (`silva loop
+sport`, side by side) whose rounds are the arms, all from SFT, on the same tasks, measured on the same tasks that no training
+saw:
 
     SPORT      three iterations; 4 candidates a turn, a verifier by completions; each from SFT on all pairs so far
     outcome    whole tries, the best of a task against its worst, three iterations of as many steps in the environment
@@ -23,13 +24,16 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from beside import beside
 from elsewhere import learnt_elsewhere
 from experiment import Experiment
 from runner import Seed, main
 from safety import cpu_minutes
+from settings import SETTINGS
 from student import Student
 from table import Row, together
 
@@ -93,6 +97,8 @@ ARMS: tuple[tuple[str, int, dict[str, Any]], ...] = (
     ("n 2", 1, {"search": {**SEARCH, "candidates": 2}}),
     ("n 8", 1, {"search": {**SEARCH, "candidates": 8}}),
 )
+LOOPS = {"loop": ("SPORT", "outcome", "picks", "little nll"), "lots": ("random",), "counts": ("n 2", "n 8")}
+"""Arms by the loop that they are rounds of: one loop for those that have SPORT's pairs, or as many steps."""
 CHECKED = 10
 """Pairs of a round from both sides of which the expert goes on."""
 
@@ -100,10 +106,14 @@ CHECKED = 10
 def run(seed: Seed) -> list[Row]:
     """One seed."""
     began = time.monotonic()
-    begun = BEGUN[seed.env]
-    loop = looped(seed.experiment, taught(seed.experiment, begun), begun)
-    success = measured(loop)
-    more = told(loop) | {"minutes": (time.monotonic() - began) / 60, "cpu_minutes": cpu_minutes()}
+    begun, experiment = BEGUN[seed.env], seed.of_one_thread()
+    policy = taught(experiment, begun)
+    file = experiment.folder / "tasks.jsonl"
+    file.write_text("".join(write_tasks(unlike(experiment, experiment.held_out))), encoding="utf-8")
+    done = beside(looped, [(experiment.folder, seed.env, seed.number, policy, name) for name in LOOPS], seed.cores)
+    success = {arm: each for rates, _ in done for arm, each in rates.items()}
+    more = {key: value for _, each in done for key, value in each.items()}
+    more |= {"minutes": (time.monotonic() - began) / 60, "cpu_minutes": cpu_minutes()}
     last, before = f"SPORT {ITERATIONS}", f"SPORT {ITERATIONS - 1}"
     pairs = [("SFT", last), (before, last), *(("SFT", arm) for arm in success if arm not in ("SFT", last))]
     pairs += [("outcome 3", last), ("picks 1", last), ("random 3", last)]
@@ -140,36 +150,40 @@ def unlike(experiment: Experiment, tasks: list[Task]) -> list[Task]:
     return [task for task in tasks if task.id not in seen]
 
 
-def configuration(experiment: Experiment, policy: Student, begun: Begun) -> SportConfig:
-    """One seed's loop: a round for each iteration of each arm, on tasks that the policy was not taught."""
-    file = experiment.folder / "tasks.jsonl"
-    tasks = unlike(experiment, experiment.held_out)
-    file.write_text("".join(write_tasks(tasks)), encoding="utf-8")
+def configuration(experiment: Experiment, policy: Student, begun: Begun, name: str) -> SportConfig:
+    """One loop of a seed: a round for each iteration of each of its arms, on tasks that the policy was not taught."""
     play = {key: value for key, value in experiment.setting.play.items() if key != "sampling"}
     optimiser = {"learning_rate": begun.rate, "schedule": "cosine", "warmup": 2}
     return SportConfig.model_validate(
         {
-            "folder": experiment.folder / "loop",
+            "folder": experiment.folder / name,
             "line": "sport",
             "env": experiment.setting.env,
             "seed": experiment.seed,
             "policy": policy.in_loop(),
-            "tasks": {"file": file, "train": 1 - begun.dev, "dev": begun.dev, "test": 0.0},
+            "tasks": {"file": experiment.folder / "tasks.jsonl", "train": 1 - begun.dev, "dev": begun.dev, "test": 0.0},
             "play": {**play, **experiment.setting.play["sampling"]},
             "measure": {"seeds": ATTEMPTS, "temperature": 1.0},
             "search": SEARCH,
             "check": {"pairs": CHECKED},
             "rounds": [
-                {**ROUND, "optimiser": optimiser, "arm": arm, **each} for arm, count, each in ARMS for _ in range(count)
+                {**ROUND, "optimiser": optimiser, "arm": arm, **each}
+                for arm, count, each in ARMS
+                for _ in range(count)
+                if arm in LOOPS[name]
             ],
             "threads": experiment.threads,
         }
     )
 
 
-def looped(experiment: Experiment, policy: Student, begun: Begun) -> Loop[SportConfig]:
-    """The loop, as `silva loop sport` runs it, in one process, which costs less; it goes on where it was."""
-    loop = SPORT.open(configuration(experiment, policy, begun))
+def looped(
+    folder: Path, env: str, number: int, policy: Student, name: str
+) -> tuple[dict[str, dict[str, float]], dict[str, float]]:
+    """What a loop's arms came to, and what it tells. It runs as by `silva loop sport`, in one process, which costs less,
+    and goes on where it was."""
+    experiment = Experiment(folder, SETTINGS[env], number, threads=1)
+    loop = SPORT.open(configuration(experiment, policy, BEGUN[env], name))
     loop.keep_config()
     skipped: set[int] = set()
     for stage in loop.plan:
@@ -187,8 +201,8 @@ def looped(experiment: Experiment, policy: Student, begun: Begun) -> Loop[SportC
         spent = time.time() - at
         ended: Any = {"stage": stage.name, "event": event, "inputs": stage.inputs, "at": at, "seconds": spent}
         loop.ledger.append(Entry(**ended, outputs=outputs, note=note))
-        print(f"{stage.name} {event} {spent:.1f} s: {note or SPORT.line(stage, outputs)}", flush=True)
-    return loop
+        print(f"{name}: {stage.name} {event} {spent:.1f} s: {note or SPORT.line(stage, outputs)}", flush=True)
+    return measured(loop), told(loop)
 
 
 def versions(loop: Loop[SportConfig]) -> dict[str, str]:
