@@ -1,4 +1,4 @@
-"""Composed (N9): guide, explore and evolve on one lake, against each alone (on its own) at as many steps of the environment.
+"""Composed (N9): guide, explore and evolve on one lake, against each alone at as many steps of the environment.
 
     python benchmarks/learning/composed.py --env halls --policy tiny --seeds 110 111 112 113 114
 
@@ -36,18 +36,14 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from beside import beside
 from coevolve import taught
-from composed_arms import Arms, Beside
+from composed_arms import Arms
 from experiment import Experiment
 from runner import Seed, main
 from safety import cpu_minutes
-from settings import SETTINGS
 from student import Student
 from table import Row, together
 
@@ -62,40 +58,26 @@ ELSEWHERE = ("halls",)
 LOGGED, SLIPS = 240, 0.4
 """Tasks of the faulty log, and the share of its turns that are wrong."""
 TEACH: dict[str, Any] = {"batch": 8, "rate": 3e-3, "epochs": 20}
-ALONE = ("guide", "part", "explore", "evolve")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Done:
-    """An arm at its end: success at each held-out task, steps of the environment, rows that were trained on, and what else
-    it tells."""
-
-    rates: dict[str, float]
-    steps: float
-    rows: int
-    told: dict[str, float]
 
 
 def run(seed: Seed) -> list[Row]:
-    """One seed. The others go side by side behind the composed arm, which says how many steps they have."""
+    """One seed."""
     began = time.monotonic()
-    experiment = seed.of_one_thread()
+    experiment = seed.experiment
     logged = seed.env not in ELSEWHERE
     weak = faulty(experiment) if logged else taught(experiment, seed.env)
     arms = Arms(experiment, weak, LOGGED if logged else 0)
     measured = {"weak": experiment.measure(arms.weak, attempts=1)}
-    spent, done = time.monotonic(), dict[str, Done]()
-    done["composed"] = _done("composed", arms, {})
-    print(f"composed: {(time.monotonic() - spent) / 60:.1f} min", flush=True)
-    left = Beside(told=arms.told, tasks=arms.tasks)
-    used = {"composed": done["composed"].steps}
-    asked = [(experiment.folder, seed.env, seed.number, arms.weak, arms.logged, left, used, name) for name in ALONE]
-    done |= zip(ALONE, beside(alone, asked, seed.cores), strict=True)
-    measured |= {name: each.rates for name, each in done.items()}
-    for name, each in done.items():
-        print(f"{name}: {fmean(each.rates.values()):.3f} with {each.steps:.0f} steps, {each.rows} rows", flush=True)
-    told = {f"steps, {name}": each.steps for name, each in done.items()}
-    told |= {key: value for each in done.values() for key, value in each.told.items()}
+    used: dict[str, float] = {}
+    for name in ("composed", "guide", "part", "explore", "evolve"):
+        since = time.monotonic()
+        loop, data, steps = getattr(arms, name)(used)
+        used[name] = float(steps)
+        measured[name] = arms.measure(name, loop, data)
+        rate = fmean(measured[name].values())
+        spent = (time.monotonic() - since) / 60
+        print(f"{name}: {rate:.3f} with {steps} steps, {len(data.sft)} rows, {spent:.1f} min", flush=True)
+    told = {f"steps, {name}": steps for name, steps in used.items()} | arms.told
     told |= {"minutes": (time.monotonic() - began) / 60, "cpu_minutes": cpu_minutes()}
     pairs = [(name, "composed") for name in ("guide", "explore", "evolve", "part", "weak")]
     pairs += [("weak", name) for name in ("guide", "explore", "evolve", "part")]
@@ -110,19 +92,6 @@ def run(seed: Seed) -> list[Row]:
         )
         for left, right in pairs
     ]
-
-
-def alone(
-    folder: Path, env: str, number: int, weak: Student, logged: int, left: Beside, used: dict[str, float], name: str
-) -> Done:
-    """One of the others, on a lake of its own."""
-    experiment = Experiment(folder / "alone" / name, SETTINGS[env], number, threads=1)
-    return _done(name, Arms(experiment, weak, logged, left), used)
-
-
-def _done(name: str, arms: Arms, used: dict[str, float]) -> Done:
-    loop, data, steps = getattr(arms, name)(used)
-    return Done(rates=arms.measure(name, loop, data), steps=float(steps), rows=len(data.sft), told=arms.told)
 
 
 def faulty(experiment: Experiment) -> Student:

@@ -1,4 +1,4 @@
-"""The arms of `composed.py`, each on one lake: their settings, what they do, and the steps that each took.
+"""The arms of `composed.py`, on one lake a seed: their settings, what they do, and the steps that each took.
 
 loop or runs ─▶ a CurateEvo loop's corpus ─▶ a curation's data ─▶ the one recipe ─▶ measured
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -114,29 +113,18 @@ SOLVED = f"{_HEAD}    walks = without_repeats(walks)\n    return output(sft=imit
 """Exploration alone: solutions, and attempts that succeeded, each once."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Beside:
-    """What the composed arm leaves to the others."""
-
-    told: dict[str, float]
-    tasks: Sequence[Task]
-
-
 class Arms:
-    """The arms of a seed, on the lake of an experiment. Each gives the loop whose recipe trains its data, the data, and its
-    steps.
+    """The arms of a seed, on its one lake. Each gives the loop whose recipe trains its data, the data, and its steps.
 
     Args:
-        experiment: the seed's, or one that an arm has for itself.
+        experiment: the seed's.
         weak: the policy that all begin with.
         logged: so many tasks it was taught on; the next ones are given.
-        beside: what the composed arm, on its own lake, has `told` and learnt on (`tasks`), for those that go beside it.
     """
 
-    def __init__(self, experiment: Experiment, weak: Student, logged: int, beside: Beside | None = None) -> None:
-        self.experiment, self.weak, self.logged = experiment, weak, logged
-        self.told: dict[str, float] = dict(beside.told) if beside else {}
-        self.tasks: Sequence[Task] = beside.tasks if beside else ()
+    def __init__(self, experiment: Experiment, weak: Student, logged: int) -> None:
+        self.experiment, self.weak = experiment, weak
+        self.told: dict[str, float] = {}
         self._file = experiment.folder / "given.jsonl"
         given = experiment.learn[logged : logged + GIVEN]
         self._file.write_text("".join(write_tasks(given)), encoding="utf-8")
@@ -146,7 +134,7 @@ class Arms:
     def composed(self, used: dict[str, float]) -> tuple[Loop[Any], Curated, int]:
         """All three, one behind the other; each reads what the one before left on the lake."""
         guided = turn(self._config("apollo", "guided", **self._guided()), here=True)
-        self.tasks = self._tasks(guided)
+        self._common = guided
         runs, grew, seen = [str(guided.given("round-1.rollout")["run"])], list[Loop[Any]](), set[str]()
         for cycle in range(1, CYCLES + 1):
             shown = self._begun(f"cycle-{cycle}.shown", {"sources": runs})
@@ -175,15 +163,15 @@ class Arms:
 
     def guide(self, used: dict[str, float]) -> tuple[Loop[Any], Curated, int]:
         """Guided walks alone."""
-        runs = self._until("guide", used["composed"], self.tasks, PERSON)
+        runs = self._until("guide", used["composed"], self._tasks(self._common), PERSON)
         loop = self._begun("guide", {"sources": runs})
         return loop, self._given(loop, CORRECTED), sum(map(self._turns, runs))
 
     def part(self, used: dict[str, float]) -> tuple[Loop[Any], Curated, int]:
         """Guided walks alone, the person there for as many steps as composed; then the policy plays on alone."""
-        runs = self._until("part", self.told["composed, guiding"], self.tasks, PERSON)
+        runs = self._until("part", self.told["composed, guiding"], self._tasks(self._common), PERSON)
         left = used["composed"] - sum(map(self._turns, runs))
-        runs += self._until("part-left", left, self.tasks)
+        runs += self._until("part-left", left, self._tasks(self._common))
         loop = self._begun("part", {"sources": runs})
         return loop, self._given(loop, CORRECTED), sum(map(self._turns, runs))
 
@@ -202,7 +190,7 @@ class Arms:
         """Curation alone, of the policy's own walks. What a walk brought about is found by carrying it out again, so a
         walk that fails counts twice; deciding takes half of what it took composed, or more."""
         left = 1.1 * used["composed"] - self.told["composed, deciding"] / 2
-        runs = self._until("evolve", left, self.tasks, again=True)
+        runs = self._until("evolve", left, self._tasks(self._common), again=True)
         raw = {"sources": runs, "hindsight": True}
         evolved = turn(self._config("curateevo", "evolve", **EVOLVE, **self._recipe(), raw=raw), here=True)
         steps = sum(map(self._turns, runs)) + self._reading(evolved) + self._deciding(evolved)
