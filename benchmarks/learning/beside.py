@@ -12,13 +12,13 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-def beside(arm: Callable[..., T], asked: Sequence[tuple[Any, ...]], cores: int | None) -> list[T]:
+def beside(arm: Callable[..., T], asked: Sequence[tuple[Any, ...]], cores: int) -> list[T]:
     """What `arm` says to each of what it is asked, in their order. Each computes in one thread.
 
     Raises:
         Exception: the first that one of them raised.
     """
-    with ProcessPoolExecutor(cores or 1, get_context("spawn"), _end_with_parent) as pool:
+    with ProcessPoolExecutor(cores, get_context("spawn"), _end_with_parent) as pool:
         return list(pool.map(arm, *zip(*asked, strict=True)))
 
 

@@ -22,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -62,9 +63,9 @@ class Seed:
     def of_one_thread(self) -> Experiment:
         """Its experiment, computed in one thread: cores are for arms side by side, and a seed of a tiny policy comes to the
         same on however many."""
-        from experiment import Experiment
-
-        return Experiment(self.experiment.folder, self.setting, self.number, 1)
+        one = copy(self.experiment)
+        one.threads = 1
+        return one
 
     @cached_property
     def student(self) -> Student:
