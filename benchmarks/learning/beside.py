@@ -18,8 +18,13 @@ def beside(arm: Callable[..., T], asked: Sequence[tuple[Any, ...]], cores: int) 
     Raises:
         Exception: the first that one of them raised.
     """
-    with ProcessPoolExecutor(cores, get_context("spawn"), _end_with_parent) as pool:
+    with cores_of(cores) as pool:
         return list(pool.map(arm, *zip(*asked, strict=True)))
+
+
+def cores_of(cores: int) -> ProcessPoolExecutor:
+    """So many processes, for arms of which some can be asked for only when others have ended."""
+    return ProcessPoolExecutor(cores, get_context("spawn"), _end_with_parent)
 
 
 def _end_with_parent() -> None:

@@ -30,7 +30,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from beside import beside
+from beside import cores_of
 from experiment import Experiment
 from runner import Seed, main
 from settings import SETTINGS, Split
@@ -140,12 +140,14 @@ def run(seed: Seed) -> list[Row]:
     experiment = seed.of_one_thread()
     base = taught(experiment, seed.env)
     zero = experiment.measure(base, attempts=ATTEMPTS)
-    arms = [*CLAIMED, *(ABLATIONS if seed.number in ABLATED else ())]
+    arms = ["coevolve", *(name for name in CLAIMED if name != "coevolve")]
+    arms += ABLATIONS if seed.number in ABLATED else ()
     said = (str(experiment.folder), seed.env, seed.number, base)
-    came = dict(zip(arms, beside(arm, [(*said, name) for name in arms], seed.cores), strict=True))
-    grown = int(came["coevolve"]["told"]["grown"])
-    many = beside(arm, [(*said, name, grown) for name in AS_MANY], seed.cores)
-    came |= zip(AS_MANY, many, strict=True)
+    with cores_of(seed.cores) as pool:
+        asked = {name: pool.submit(arm, *said, name) for name in arms}
+        grown = int(asked["coevolve"].result()["told"]["grown"])
+        asked |= {name: pool.submit(arm, *said, name, grown) for name in AS_MANY}
+    came = {name: each.result() for name, each in asked.items()}
     told = {name: each["told"] for name, each in came.items()}
     found = {"zero-shot": zero, **{name: each["rates"] for name, each in came.items()}}
     pairs = [("zero-shot", "static"), *((name, "coevolve") for name in found if name != "coevolve")]

@@ -36,14 +36,17 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from beside import beside
 from coevolve import taught
-from composed_arms import Arms
+from composed_arms import Arms, Composed
 from experiment import Experiment
 from runner import Seed, main
 from safety import cpu_minutes
+from settings import SETTINGS
 from student import Student
 from table import Row, together
 
@@ -58,26 +61,25 @@ ELSEWHERE = ("halls",)
 LOGGED, SLIPS = 240, 0.4
 """Tasks of the faulty log, and the share of its turns that are wrong."""
 TEACH: dict[str, Any] = {"batch": 8, "rate": 3e-3, "epochs": 20}
+ALONE = ("evolve", "explore", "guide", "part")
+"""The arms that the composed one is held against, those that take longest first."""
 
 
 def run(seed: Seed) -> list[Row]:
-    """One seed."""
+    """One seed. The arms alone go side by side behind the composed one, each on a lake of its own."""
     began = time.monotonic()
-    experiment = seed.experiment
-    logged = seed.env not in ELSEWHERE
+    experiment = seed.of_one_thread()
+    logged = LOGGED if seed.env not in ELSEWHERE else 0
     weak = faulty(experiment) if logged else taught(experiment, seed.env)
-    arms = Arms(experiment, weak, LOGGED if logged else 0)
-    measured = {"weak": experiment.measure(arms.weak, attempts=1)}
-    used: dict[str, float] = {}
-    for name in ("composed", "guide", "part", "explore", "evolve"):
-        since = time.monotonic()
-        loop, data, steps = getattr(arms, name)(used)
-        used[name] = float(steps)
-        measured[name] = arms.measure(name, loop, data)
-        rate = fmean(measured[name].values())
-        spent = (time.monotonic() - since) / 60
-        print(f"{name}: {rate:.3f} with {steps} steps, {len(data.sft)} rows, {spent:.1f} min", flush=True)
-    told = {f"steps, {name}": steps for name, steps in used.items()} | arms.told
+    measured = {"weak": experiment.measure(weak, attempts=1)}
+    arms = Arms(experiment, weak, logged)
+    loop, data, composed = arms.composed()
+    measured["composed"] = arms.measure("composed", loop, data)
+    told = arms.told | {"steps, composed": composed.steps}
+    asked = [(str(experiment.folder), seed.env, seed.number, weak, logged, composed, name) for name in ALONE]
+    for name, (rates, said) in zip(ALONE, beside(alone, asked, seed.cores), strict=True):
+        measured[name] = rates
+        told |= said
     told |= {"minutes": (time.monotonic() - began) / 60, "cpu_minutes": cpu_minutes()}
     pairs = [(name, "composed") for name in ("guide", "explore", "evolve", "part", "weak")]
     pairs += [("weak", name) for name in ("guide", "explore", "evolve", "part")]
@@ -92,6 +94,19 @@ def run(seed: Seed) -> list[Row]:
         )
         for left, right in pairs
     ]
+
+
+def alone(
+    folder: str, env: str, number: int, weak: Student, logged: int, composed: Composed, name: str
+) -> tuple[dict[str, float], dict[str, float]]:
+    """One arm alone: its success at each held-out task, and what it came to."""
+    since = time.monotonic()
+    arms = Arms(Experiment(Path(folder) / name, SETTINGS[env], number, threads=1), weak, logged, composed)
+    loop, data, steps = getattr(arms, name)()
+    rates = arms.measure(name, loop, data)
+    spent = (time.monotonic() - since) / 60
+    print(f"{name}: {fmean(rates.values()):.3f} with {steps} steps, {len(data.sft)} rows, {spent:.1f} min", flush=True)
+    return rates, arms.told | {f"steps, {name}": float(steps)}
 
 
 def faulty(experiment: Experiment) -> Student:

@@ -1,4 +1,5 @@
-"""The arms of `composed.py`, on one lake a seed: their settings, what they do, and the steps that each took.
+"""The arms of `composed.py`: their settings, what they do, and the steps that each took. The composed arm's parts are on
+one lake; each arm alone has a lake of its own.
 
 loop or runs ─▶ a CurateEvo loop's corpus ─▶ a curation's data ─▶ the one recipe ─▶ measured
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -87,7 +89,7 @@ ROUND: dict[str, Any] = {
     "steps": 2,
     "batch": 4,
 }
-ALONE = 4
+EXPLORED = 4
 """Rounds of exploration alone, a growth behind each but the last."""
 RECIPE: dict[str, Any] = {
     "steps": 1000,
@@ -113,28 +115,41 @@ SOLVED = f"{_HEAD}    walks = without_repeats(walks)\n    return output(sft=imit
 """Exploration alone: solutions, and attempts that succeeded, each once."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Composed:
+    """What the arms alone are given of the composed one: the steps it took, those of its parts, and the tasks that its
+    guidance was about."""
+
+    steps: float = 0
+    guiding: float = 0
+    deciding: float = 0
+    tasks: tuple[Task, ...] = ()
+
+
 class Arms:
-    """The arms of a seed, on its one lake. Each gives the loop whose recipe trains its data, the data, and its steps.
+    """The arms of a seed, on an experiment's lake. Each gives the loop whose recipe trains its data, the data, and its
+    steps.
 
     Args:
-        experiment: the seed's.
+        experiment: the seed's, or the arm's own of the same seed.
         weak: the policy that all begin with.
         logged: so many tasks it was taught on; the next ones are given.
+        composed: what the composed arm came to, which goes first.
     """
 
-    def __init__(self, experiment: Experiment, weak: Student, logged: int) -> None:
+    def __init__(self, experiment: Experiment, weak: Student, logged: int, composed: Composed | None = None) -> None:
         self.experiment, self.weak = experiment, weak
         self.told: dict[str, float] = {}
+        self._composed = composed or Composed()
         self._file = experiment.folder / "given.jsonl"
         given = experiment.learn[logged : logged + GIVEN]
         self._file.write_text("".join(write_tasks(given)), encoding="utf-8")
         self._first = experiment.folder / "first.py"
         self._first.write_text(FIRST, encoding="utf-8")
 
-    def composed(self, used: dict[str, float]) -> tuple[Loop[Any], Curated, int]:
+    def composed(self) -> tuple[Loop[Any], Curated, Composed]:
         """All three, one behind the other; each reads what the one before left on the lake."""
         guided = turn(self._config("apollo", "guided", **self._guided()), here=True)
-        self._common = guided
         runs, grew, seen = [str(guided.given("round-1.rollout")["run"])], list[Loop[Any]](), set[str]()
         for cycle in range(1, CYCLES + 1):
             shown = self._begun(f"cycle-{cycle}.shown", {"sources": runs})
@@ -159,38 +174,40 @@ class Arms:
         }
         self.told |= {f"composed, {name}": float(count) for name, count in parts.items()}
         self.told |= self._grown("composed", *grew) | self._kept("composed", evolved)
-        return evolved, self._last(evolved), sum(parts.values())
+        tasks, steps = tuple(self._tasks(guided)), sum(parts.values())
+        come = Composed(steps=steps, guiding=parts["guiding"], deciding=parts["deciding"], tasks=tasks)
+        return evolved, self._last(evolved), come
 
-    def guide(self, used: dict[str, float]) -> tuple[Loop[Any], Curated, int]:
+    def guide(self) -> tuple[Loop[Any], Curated, int]:
         """Guided walks alone."""
-        runs = self._until("guide", used["composed"], self._tasks(self._common), PERSON)
+        runs = self._until("guide", self._composed.steps, self._composed.tasks, PERSON)
         loop = self._begun("guide", {"sources": runs})
         return loop, self._given(loop, CORRECTED), sum(map(self._turns, runs))
 
-    def part(self, used: dict[str, float]) -> tuple[Loop[Any], Curated, int]:
+    def part(self) -> tuple[Loop[Any], Curated, int]:
         """Guided walks alone, the person there for as many steps as composed; then the policy plays on alone."""
-        runs = self._until("part", self.told["composed, guiding"], self._tasks(self._common), PERSON)
-        left = used["composed"] - sum(map(self._turns, runs))
-        runs += self._until("part-left", left, self._tasks(self._common))
+        runs = self._until("part", self._composed.guiding, self._composed.tasks, PERSON)
+        left = self._composed.steps - sum(map(self._turns, runs))
+        runs += self._until("part-left", left, self._composed.tasks)
         loop = self._begun("part", {"sources": runs})
         return loop, self._given(loop, CORRECTED), sum(map(self._turns, runs))
 
-    def explore(self, used: dict[str, float]) -> tuple[Loop[Any], Curated, int]:
+    def explore(self) -> tuple[Loop[Any], Curated, int]:
         """Exploration alone, in several rounds, and attempts with what is left."""
-        explored = turn(self._config("coevolve", "explore", **self._explored(ALONE), grow=GROW), here=True)
+        explored = turn(self._config("coevolve", "explore", **self._explored(EXPLORED), grow=GROW), here=True)
         spent = self._exploring(explored)
         play = self._born(explored)
         carried = self._solutions(explored)
-        runs = self._until("explore", used["composed"] - spent - carried, self._tasks(explored))
+        runs = self._until("explore", self._composed.steps - spent - carried, self._tasks(explored))
         loop = self._begun("explored-alone", {"sources": [*self._attempts(explored), *runs], "play": play})
         self.told |= self._grown("explore", explored)
         return loop, self._given(loop, SOLVED), spent + sum(map(self._turns, runs)) + self._reading(loop)
 
-    def evolve(self, used: dict[str, float]) -> tuple[Loop[Any], Curated, int]:
+    def evolve(self) -> tuple[Loop[Any], Curated, int]:
         """Curation alone, of the policy's own walks. What a walk brought about is found by carrying it out again, so a
         walk that fails counts twice; deciding takes half of what it took composed, or more."""
-        left = 1.1 * used["composed"] - self.told["composed, deciding"] / 2
-        runs = self._until("evolve", left, self._tasks(self._common), again=True)
+        left = 1.1 * self._composed.steps - self._composed.deciding / 2
+        runs = self._until("evolve", left, self._composed.tasks, again=True)
         raw = {"sources": runs, "hindsight": True}
         evolved = turn(self._config("curateevo", "evolve", **EVOLVE, **self._recipe(), raw=raw), here=True)
         steps = sum(map(self._turns, runs)) + self._reading(evolved) + self._deciding(evolved)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
@@ -53,7 +54,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
         return pa.field(self.name, self.type, metadata=_ZSTD if self.compress else None)
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
+class Table(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One table: its record type, its columns, and whether the first or the last record of a key counts."""
 
     name: str
@@ -67,7 +68,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         """The columns, then `rest` and `segment`."""
         return pa.schema([*(column.field for column in self.columns), REST, SEGMENT])
 
-    @property
+    @cached_property
     def key(self) -> tuple[str, ...]:
         """Names of the columns that tell one record from another."""
         return tuple(column.name for column in sorted(self.columns, key=lambda column: column.key) if column.key)

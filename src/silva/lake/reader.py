@@ -22,8 +22,9 @@ from silva.lake.tiers import Tiers
 from silva.tree import Node, Trajectory, Tree, TreeError
 
 _BATCH = 2_000
-_TREES = 16
-"""Read at once: a question to a table takes longer than reading what it answers; but trees may be large."""
+_TREES, _NODES = 16, 20_000
+"""So many trees are read at once at first, then as many as hold about so many nodes, by those before, and at most four
+times as many: a question to a table takes longer than reading what it answers; but trees may be large."""
 
 
 class Reader:
@@ -75,7 +76,9 @@ class Reader:
             replaced = {record.id for record in fresh}
         rows = self._stored(table, sql, None if limit is None else limit + len(replaced))
         stored: list[Any] = [] if rows is None else read(table, rows, self._tables.leave_out)
-        found = [record for record in stored if key_of(table, record) not in replaced] + fresh
+        if replaced:
+            stored = [record for record in stored if key_of(table, record) not in replaced]
+        found = stored + fresh
         return found if limit is None else found[:limit]
 
     def _stored(self, table: Table, sql: str | None, limit: int | None) -> pa.Table | None:
@@ -171,13 +174,17 @@ class Reader:
             UsageError, StoreError: as `tree`.
         """
         asked = [(name, len(list(times))) for name, times in groupby(tree_ids)]
-        for at in range(0, len(asked), _TREES):
-            several = asked[at : at + _TREES]
+        at, most = 0, _TREES
+        while at < len(asked):
+            several = asked[at : at + most]
             of_tree: dict[str, list[Node]] = {}
-            for node in self.records(NODES, field("tree_id").is_in({name for name, _ in several}), None):
+            nodes = self.records(NODES, field("tree_id").is_in({name for name, _ in several}), None)
+            for node in nodes:
                 of_tree.setdefault(node.tree_id, []).append(node)
             for name, times in several:
                 yield from repeat(self._tree(name, of_tree.get(name, []), where), times)
+            at += len(several)
+            most = max(1, min(4 * len(several), _NODES * len(several) // max(1, len(nodes))))
 
     def _tree(self, tree_id: str, nodes: list[Node], where: str) -> Tree:
         if not nodes:

@@ -83,10 +83,7 @@ def read(table: Table, rows: pa.Table, leave_out: Callable[[str, str, str], None
     bodies: list[dict[str, Any]] = [dict.fromkeys(_nullable(table.record)) for _ in range(rows.num_rows)]
     for column in table.columns:
         if column.path and column.name in present:
-            *outer, name = column.path.split(".")
-            for body, value in zip(bodies, rows.column(column.name).to_pylist(), strict=True):
-                if value is not None:
-                    _place(body, outer)[name] = column.read(value) if column.read is not None else value
+            _fill(bodies, column, rows.column(column.name).to_pylist())
     rests = rows.column("rest").to_pylist()
     try:
         for body, rest in zip(bodies, rests, strict=True):
@@ -105,6 +102,17 @@ def read(table: Table, rows: pa.Table, leave_out: Callable[[str, str, str], None
         except _WRONG as error:
             leave_out(table.name, str(body.get("id") or f"row {number}"), " ".join(str(error).split()))
     return found
+
+
+def _fill(bodies: Sequence[dict[str, Any]], column: Column, values: Sequence[Any]) -> None:
+    *outer, name = column.path.split(".")
+    if column.read is not None:
+        values = [None if value is None else column.read(value) for value in values]
+    for body, value in zip(bodies, values, strict=True):
+        if value is not None:
+            for each in outer:
+                body = body.setdefault(each, {})
+            body[name] = value
 
 
 def _put_rest(body: dict[str, Any], rest: bytes) -> None:

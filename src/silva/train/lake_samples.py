@@ -55,13 +55,18 @@ class Collected:
 def each_with_reader(
     lake: Lake, trajectories: Sequence[Trajectory], reading: Reading
 ) -> Iterator[tuple[Trajectory, Tree, SampleReader]]:
-    """Each trajectory with its tree and what reads it, in order; a tree is read once, and let go after its last."""
+    """Each trajectory with its tree and what reads it, in order; a tree is read once, and let go after its last.
+
+    Raises:
+        StoreError, UsageError: as `Lake.trees`.
+    """
     open_trees: dict[str, tuple[Tree, SampleReader]] = {}
     left = Counter(each.tree_id for each in trajectories)
+    trees = lake.trees(left)
     for each in trajectories:
         known = open_trees.pop(each.tree_id, None)
         if known is None:
-            tree = Tree(lake.nodes(tree_id=each.tree_id))
+            tree = next(trees)
             known = tree, SampleReader(tree, (), reading)
         left[each.tree_id] -= 1
         if left[each.tree_id]:

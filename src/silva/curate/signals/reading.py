@@ -17,7 +17,7 @@ from silva.curate.signals.reader import Reader
 from silva.curate.signals.signal import Signal
 from silva.curate.turn import read_walk
 from silva.errors import UsageError
-from silva.lake import Lake
+from silva.lake import Lake, field
 from silva.redact import redact
 from silva.tree import Supervision, Trajectory, deciding, digest
 
@@ -39,32 +39,38 @@ def attempts_of(lake: Lake, runs: Sequence[str]) -> list[Attempt]:
     Raises:
         UsageError: there is no such run, or a run has no walk.
     """
+    asked = list(dict.fromkeys(runs))
+    there = {run.id for run in lake.runs(where=field("id").is_in(asked))}
+    lacking = next((run for run in asked if run not in there), None)
+    if lacking is not None:
+        raise UsageError(f"lake {lake.location}: has no run {lacking!r}; see `silva trees list`")
+    of_run: dict[str, list[Trajectory]] = {run: [] for run in asked}
+    for each in lake.trajectories(where=field("run_id").is_in(asked)):
+        if each.leaf_id is not None and not each.superseded:
+            of_run[each.run_id].append(each)
+    empty = next((run for run, mine in of_run.items() if not mine), None)
+    if empty is not None:
+        raise UsageError(f"run {empty!r}: has no trajectory with a turn in it")
+    said: dict[tuple[str, str], list[Supervision]] = defaultdict(list)
+    for each in lake.supervisions(where=field("run_id").is_in(asked)):
+        if SIGNAL not in each.attributes:
+            said[each.run_id, each.node_id].append(each)
+    steps = [step for mine in of_run.values() for step in _by_version(mine)]
+    made = [(each, number) for number, step in enumerate(steps) for each in step]
     found: list[Attempt] = []
-    step = 0
-    for run in dict.fromkeys(runs):
-        if lake.run(run) is None:
-            raise UsageError(f"lake {lake.location}: has no run {run!r}; see `silva trees list`")
-        mine = [each for each in lake.trajectories(run_id=run) if each.leaf_id is not None and not each.superseded]
-        if not mine:
-            raise UsageError(f"run {run!r}: has no trajectory with a turn in it")
-        said: dict[str, list[Supervision]] = defaultdict(list)
-        for each in lake.supervisions(run_id=run):
-            if SIGNAL not in each.attributes:
-                said[each.node_id].append(each)
-        for _, group in sorted(_by_version(mine).items(), key=lambda each: min(t.started for t in each[1])):
-            ordered = sorted(group, key=lambda t: (t.task_id, t.tree_id, t.index, t.attempt, t.id))
-            for each, nodes in zip(ordered, lake.walks(ordered), strict=True):
-                judged = deciding(word for node in nodes for word in said[node.id])
-                found.append(Attempt(trajectory=each, walk=read_walk(nodes, each.outcome), step=step, judged=judged))
-            step += 1
+    for (each, step), nodes in zip(made, lake.walks([each for each, _ in made]), strict=True):
+        judged = deciding(word for node in nodes for word in said.get((each.run_id, node.id), ()))
+        found.append(Attempt(trajectory=each, walk=read_walk(nodes, each.outcome), step=step, judged=judged))
     return found
 
 
-def _by_version(trajectories: Iterable[Trajectory]) -> dict[str, list[Trajectory]]:
+def _by_version(trajectories: Iterable[Trajectory]) -> list[list[Trajectory]]:
+    """A run's steps: its versions as they first played, of each the attempts by task and place."""
     found: dict[str, list[Trajectory]] = {}
     for each in trajectories:
         found.setdefault(each.policy_version, []).append(each)
-    return found
+    steps = sorted(found.items(), key=lambda each: min(one.started for one in each[1]))
+    return [sorted(mine, key=lambda t: (t.task_id, t.tree_id, t.index, t.attempt, t.id)) for _, mine in steps]
 
 
 def signals_in(attempts: Sequence[Attempt], readers: Sequence[Reader], since: int = 0) -> list[Signal]:

@@ -32,7 +32,7 @@ from silva.loops.roles.held import opening_of
 from silva.rollout import RolloutConfig
 from silva.rollout.guided_nodes import not_taken, takes_turn
 from silva.rollout.run import host_pool
-from silva.tree import Message, Status, Task, Trajectory, digest
+from silva.tree import Message, Node, Status, Task, Trajectory, digest
 
 
 @dataclass(kw_only=True)
@@ -141,14 +141,20 @@ def attempted(explored: Explored, candidate: Candidate, attempts: Iterable[Traje
     return [Walk(trajectory=each, context=context, task=candidate.place, before=0) for each in ended]
 
 
-def solved(lake: Lake, candidate: Candidate, attempts: Iterable[Trajectory]) -> Candidate:
+def successes(lake: Lake, attempts: Iterable[Trajectory]) -> dict[str, list[tuple[Trajectory, tuple[Node, ...]]]]:
+    """Of each task the attempts that solved it, with their nodes."""
+    won = [each for each in attempts if each.outcome.success and each.leaf_id is not None]
+    found: dict[str, list[tuple[Trajectory, tuple[Node, ...]]]] = {}
+    for each, nodes in zip(won, lake.walks(won), strict=True):
+        found.setdefault(each.task_id, []).append((each, nodes))
+    return found
+
+
+def solved(candidate: Candidate, successes: Iterable[tuple[Trajectory, Sequence[Node]]]) -> Candidate:
     """The candidate with the shortest of the attempts that solved it as its solution; as it was where none did."""
     best: list[Message] | None = None
     source = candidate.source
-    for each in attempts:
-        if not each.outcome.success or each.leaf_id is None:
-            continue
-        nodes = lake.walk(each)
+    for each, nodes in successes:
         left = not_taken(nodes)
         taken = [node for node in nodes if takes_turn(node) and node.id not in left]
         if taken and (best is None or len(taken) < len(best)):

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pydantic import Field
 
 from silva.errors import UnreachableError, UsageError
-from silva.lake import Lake
+from silva.lake import Lake, field
 from silva.loops.roles.explorer import Context, Explorer
 from silva.rollout.acted import Acted
 from silva.rollout.branching.grow import Grown, grow, new_turns
@@ -25,6 +25,7 @@ from silva.rollout.branching.shoots import Growth, Shoot, growth_of
 from silva.rollout.config import RolloutConfig
 from silva.rollout.guided_nodes import takes_turn
 from silva.rollout.section import Section
+from silva.rollout.snapshots.known import Known
 from silva.rollout.snapshots.point import Point, indexes, point_at
 from silva.tree import Record, Status, Task, Trajectory, Tree, Usage
 
@@ -108,50 +109,55 @@ class _Planned:
 
 def _planned(lake: Lake, explorer: Explorer, contexts: Sequence[Context], config: ExploreConfig) -> _Planned:
     made, shoots = _Planned(), list[Shoot]()
-    trees: dict[str, Tree] = {}
+    known = Known(lake)
+    begun = _begun(lake, contexts)
+    known.read(each.tree_id for each in begun.values())
     free: dict[str, int] = {}
     for number, context in enumerate(contexts):
-        for turn in range(config.rounds):
-            try:
-                tree, node = _place(lake, context, trees, turn, config.rounds)
-                point = point_at(lake, tree, tree.node(node), instead=not context.behind)
+        try:
+            trajectory = begun.get(context.trajectory) or lake.trajectory(context.trajectory)
+            tree = known.tree(trajectory.tree_id)
+            for turn in range(config.rounds):
+                node = tree.node(_place(tree, trajectory, context, turn, config.rounds))
+                point = point_at(known, tree, node, instead=not context.behind)
                 if context.behind and not tree.children(point.node.id):
-                    point = point_at(lake, tree, tree.node(node), instead=True)  # the walk ended there
-            except UsageError as error:
-                made.left_out[str(error)] += 1
-                break
-            if tree.id not in free:
-                free[tree.id] = indexes(lake, tree, 1)[0]
-            made.points[tree.id, point.node.id] = point
-            shoots.append(
-                Shoot(
-                    tree_id=tree.id,
-                    node_id=point.node.id,
-                    index=free[tree.id],
-                    message=explorer.words(context, point.task),
-                    instead_of=point.instead_of.id if point.instead_of is not None else "",
-                    reasons=(context.signal or "explore", f"{_NUMBER}{number}"),
-                    turns=config.steps,
+                    point = point_at(known, tree, node, instead=True)  # the walk ended there
+                if tree.id not in free:
+                    free[tree.id] = indexes(known, tree, 1)[0]
+                made.points[tree.id, point.node.id] = point
+                shoots.append(
+                    Shoot(
+                        tree_id=tree.id,
+                        node_id=point.node.id,
+                        index=free[tree.id],
+                        message=explorer.words(context, point.task),
+                        instead_of=point.instead_of.id if point.instead_of is not None else "",
+                        reasons=(context.signal or "explore", f"{_NUMBER}{number}"),
+                        turns=config.steps,
+                    )
                 )
-            )
-            free[tree.id] += 1
+                free[tree.id] += 1
+        except UsageError as error:
+            made.left_out[str(error)] += 1
     made.growth = Growth(shoots=tuple(shoots), turns=config.most)
     return made
 
 
-def _place(lake: Lake, context: Context, trees: dict[str, Tree], turn: int, rounds: int) -> tuple[Tree, str]:
-    """The tree and the action in whose place a walk begins."""
-    trajectory = lake.trajectory(context.trajectory)
-    if trajectory.tree_id not in trees:
-        trees[trajectory.tree_id] = lake.tree(trajectory.tree_id)
-    tree = trees[trajectory.tree_id]
+def _begun(lake: Lake, contexts: Sequence[Context]) -> dict[str, Trajectory]:
+    """The walks that contexts are about, asked for at once."""
+    named = {each.trajectory for each in contexts}
+    return {each.id: each for each in lake.trajectories(where=field("id").is_in(named))}
+
+
+def _place(tree: Tree, trajectory: Trajectory, context: Context, turn: int, rounds: int) -> str:
+    """The action in whose place, or behind which, a walk begins."""
     if context.node:
-        return tree, context.node
+        return context.node
     leaf = trajectory.leaf_id
     actions = [node.id for node in tree.walk(leaf) if takes_turn(node)] if leaf is not None else []
     if not actions:
         raise UsageError(f"trajectory {trajectory.id[:12]} has no action to begin from")
-    return tree, actions[turn * len(actions) // rounds]
+    return actions[turn * len(actions) // rounds]
 
 
 def _told(grown: Grown, explorer: Explorer, contexts: Sequence[Context], planned: _Planned) -> Explored:

@@ -146,7 +146,8 @@ def _written(
     for each in sorted(result.trajectories, key=lambda each: each.index):  # not as they happened to end
         of_task.setdefault(each.task_id, []).append(each)
     with Lake.open(loop.lake, mode="read") as lake:
-        found = [growing.solved(lake, each, of_task.get(task.id, []) if task else []) for each, task in pairs]
+        won = growing.successes(lake, [each for those in of_task.values() for each in those])
+    found = [growing.solved(each, won.get(task.id, ()) if task is not None else ()) for each, task in pairs]
     walks = [
         walk
         for each, task in pairs
