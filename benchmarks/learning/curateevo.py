@@ -31,14 +31,14 @@ from typing import Any
 
 import msgspec
 import yaml
-from beside import beside
+from beside import cores_of
 from elsewhere import learnt_elsewhere
 from runner import Seed, main
 from safety import cpu_minutes
 from settings import SETTINGS
 from table import Row, together
 
-from silva.curate.curation.source import named
+from silva.curate.curation.source import Curation, named
 from silva.loops.curateevo.judging import UNSEEN, Judge, Judged
 from silva.loops.curateevo.state import present, source
 from silva.loops.kernel.kinds import kind
@@ -81,32 +81,41 @@ class Given:
         said["policy"] = {**said["policy"], "base": self.base}
         return kind("curateevo").config.model_validate(said)
 
-    def turned(self, folder: Path, changes: dict[str, Any]) -> Loop[Any]:
-        """A loop, turned to its end."""
-        return turn(self.config(folder, changes), here=True)
+    def turned(self, folder: Path, changes: dict[str, Any], until: str = "") -> Loop[Any]:
+        """A loop, turned to its end, or up to its first stage of a kind."""
+        return turn(self.config(folder, changes), here=True, until=until)
+
+    def opened(self, folder: Path, changes: dict[str, Any]) -> Loop[Any]:
+        """A loop, as it stands."""
+        return kind("curateevo").open(self.config(folder, changes))
 
     def judge(self, folder: Path, changes: dict[str, Any]) -> Judge:
         """A loop's judge. It is not turned: what is before its judging stands in its ledger."""
-        loop = kind("curateevo").open(self.config(folder, changes))
+        loop = self.opened(folder, changes)
         return Judge(loop, next(each for each in loop.plan if each.kind == "report"))
 
 
 def run(seed: Seed) -> list[Row]:
-    """One seed. What is behind the loop is done side by side: the other loops, in copies of its folder, and the proofs of
-    all that does not wait for them."""
+    """One seed. Arms go side by side, each in a copy of the loop's folder: those that do not wait for the loop's last
+    source beside the loop, the others behind it, with all that it has judged."""
     began = time.monotonic()
     experiment = seed.of_one_thread()
     folder, base = experiment.folder, learnt_elsewhere(experiment, seed.env).trained
     given = Given(env=seed.env, number=seed.number, base=str(base))
-    evolved = given.turned(folder / "evolved", {})
-    asked = [(folder, given, name) for name in (*OTHERS, *BY_HAND, "evolved", "with rl")]
-    for _, _, name in asked:
-        _forked(evolved.folder, _place(folder, name))
-    found = {name: each for done in beside(_arm, asked, seed.cores) for name, each in done.items()}
-    arms = {"evolved": evolved} | {name: given.turned(_place(folder, name), OTHERS[name]) for name in OTHERS}
-    sources = {name: source(loop, str((present(loop) or {})["digest"])) for name, loop in arms.items()}
-    judge = given.judge(evolved.folder, {})
-    found |= zip(sources, judge.judge(list(sources.values()), SEEN_BY_NOBODY, "test"), strict=True)
+    given.turned(folder / "evolved", {}, until="diagnose")
+    beside, behind = ("blind", *BY_HAND), (*(name for name in OTHERS if name != "blind"), "with rl")
+    for name in beside:
+        _forked(folder / "evolved", _place(folder, name))
+    with cores_of(seed.cores) as pool:
+        loop = pool.submit(_arm, folder, given, "evolved")
+        asked = [pool.submit(_arm, folder, given, name) for name in beside]
+        found = loop.result()
+        for name in behind:
+            _forked(folder / "evolved", _place(folder, name))
+        asked += [pool.submit(_arm, folder, given, name) for name in behind]
+    found |= {name: each for done in asked for name, each in done.result().items()}
+    found |= {name: found["evolved"] for name in OTHERS if name not in found}
+    arms = {name: given.opened(_place(folder, name), OTHERS.get(name, {})) for name in ("evolved", *OTHERS)}
     more = _more(found, arms, time.monotonic() - began)
     rates = {name: _rates(each) for name, each in found.items()}
     pairs = [("raw", name) for name in found if name != "raw"]
@@ -126,21 +135,28 @@ def run(seed: Seed) -> list[Row]:
 
 
 def _arm(folder: Path, given: Given, name: str) -> dict[str, Judged]:
-    """One of the other loops, turned; or what is proven of the loop's last source, or of one by hand."""
+    """A loop, turned, and what is proven of its last source, if that is not the evolved one; or of one by hand."""
     place = _place(folder, name)
-    if name in OTHERS:
-        given.turned(place, OTHERS[name])
-        return {}
     if name in BY_HAND:
         return {name: given.judge(place, {}).judge([named(BY_HAND[name])], SEEN_BY_NOBODY, "test")[0]}
-    evolved = kind("curateevo").open(given.config(folder / "evolved", {}))
-    curation = source(evolved, str((present(evolved) or {})["digest"]))
     if name == "with rl":  # another recipe, so that nothing judged before counts
+        evolved = given.opened(folder / "evolved", {})
         recipe = {**evolved.config.recipe.model_dump(mode="json"), "rl": RL}
-        return {name: given.judge(place, {"recipe": recipe}).judge([curation], SEEN_BY_NOBODY, "test")[0]}
+        return {name: given.judge(place, {"recipe": recipe}).judge([_last(evolved)], SEEN_BY_NOBODY, "test")[0]}
+    last = _last(given.turned(place, OTHERS.get(name, {})))
+    if name not in ("evolved", "blind") and last.digest == _last(given.opened(folder / "evolved", {})).digest:
+        return {}
     judge = given.judge(place, {})
-    mine = judge.judge([curation], SEEN_BY_NOBODY, "test")[0]
-    return {"no memory": judge.judge_data(curation, mine.data.without("memory"), SEEN_BY_NOBODY, "test")}
+    mine = judge.judge([last], SEEN_BY_NOBODY, "test")[0]
+    if name != "evolved":
+        return {name: mine}
+    without = judge.judge_data(last, mine.data.without("memory"), SEEN_BY_NOBODY, "test")
+    return {name: mine, "no memory": without}
+
+
+def _last(loop: Loop[Any]) -> Curation:
+    """The source that a loop has come to."""
+    return source(loop, str((present(loop) or {})["digest"]))
 
 
 def _place(folder: Path, name: str) -> Path:
