@@ -116,11 +116,12 @@ def without(signal: str) -> dict[str, Any]:
 
 
 CLAIMED: dict[str, dict[str, Any]] = {
+    "coevolve": {"by": "signals", "signals": SIGNALS},
     "static": {"by": "nothing"},
     "start": {"by": "start"},
-    "coevolve": {"by": "signals", "signals": SIGNALS},
     "random": {"by": "random"},
 }
+"""First the one that others wait for."""
 AS_MANY: dict[str, dict[str, Any]] = {
     "as many": {"by": "start", "contexts": 3 * GROW["contexts"], "tried": 4 * GROW["tried"]},
     "given": {"by": "nothing"},
@@ -140,8 +141,7 @@ def run(seed: Seed) -> list[Row]:
     experiment = seed.of_one_thread()
     base = taught(experiment, seed.env)
     zero = experiment.measure(base, attempts=ATTEMPTS)
-    arms = ["coevolve", *(name for name in CLAIMED if name != "coevolve")]
-    arms += ABLATIONS if seed.number in ABLATED else ()
+    arms = [*CLAIMED, *(ABLATIONS if seed.number in ABLATED else ())]
     said = (str(experiment.folder), seed.env, seed.number, base)
     with cores_of(seed.cores) as pool:
         asked = {name: pool.submit(arm, *said, name) for name in arms}

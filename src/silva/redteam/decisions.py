@@ -12,6 +12,7 @@ from silva.lake import Lake
 from silva.rollout.branching.shoots import Shoot
 from silva.rollout.guided_nodes import answers, not_taken, takes_turn
 from silva.rollout.risks import risks_of
+from silva.rollout.snapshots.known import Known
 from silva.rollout.snapshots.point import indexes, point_at
 from silva.tree import Node, Trajectory
 
@@ -42,9 +43,11 @@ def shoots_at(
         width: paths at once.
         number: of the round, from 1; it chooses the decision where `depth` does not.
     """
+    known = Known(lake)
+    known.read(each.tree_id for each in trajectories)
     shoots: list[Shoot] = []
     for each in sorted(trajectories, key=lambda each: (each.task_id, each.index)):
-        walk = list(lake.walk(each))
+        walk = known.walk(each)
         if depth:
             taken = [node for node in walk if takes_turn(node)]
             chosen = taken[depth - 1] if len(taken) > depth else None
@@ -53,10 +56,10 @@ def shoots_at(
             chosen = found[(number - 1) % len(found)] if found else None
         if chosen is None:
             continue
-        tree = lake.tree(each.tree_id)
-        point = point_at(lake, tree, chosen, instead=True)
+        tree = known.tree(each.tree_id)
+        point = point_at(known, tree, chosen, instead=True)
         used = [one.index for one in shoots if one.tree_id == tree.id]
-        first = max(used, default=indexes(lake, tree, 1)[0] - 1) + 1
+        first = max(used, default=indexes(known, tree, 1)[0] - 1) + 1
         shoots += [
             Shoot(tree_id=tree.id, node_id=point.node.id, index=index, action=chosen.message, reasons=("attack",))
             for index in range(first, first + width)

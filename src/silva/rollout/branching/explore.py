@@ -12,12 +12,13 @@ from collections.abc import Sequence
 
 import msgspec
 
-from silva.lake import Lake, field
+from silva.lake import Lake
 from silva.rollout.branching.choice import Decision
 from silva.rollout.branching.grow import Grown, new_turns
 from silva.rollout.branching.shoots import KEY, Growth, Shoot
 from silva.rollout.guided_nodes import action_behind
 from silva.rollout.risks import risks_of
+from silva.rollout.snapshots.known import Known
 from silva.rollout.snapshots.point import indexes, point_at
 from silva.tree import Message, Node, Record, Trajectory, Tree
 
@@ -100,17 +101,17 @@ def planned(
     Raises:
         UsageError: a place cannot be begun from.
     """
-    trees: dict[str, Tree] = {}
+    known = Known(lake)
+    known.read(each.tree_id for each in chosen[:budget])
     free: dict[str, int] = {}
     shoots: list[Shoot] = []
     for decision in chosen:
         if len(shoots) >= budget:
             break
-        if decision.tree_id not in trees:
-            tree = trees[decision.tree_id] = lake.tree(decision.tree_id)
-            free[tree.id] = indexes(lake, tree, 1)[0]
-        tree = trees[decision.tree_id]
-        point = point_at(lake, tree, tree.node(decision.node_id), instead=True, env=env)
+        tree = known.tree(decision.tree_id)
+        if tree.id not in free:
+            free[tree.id] = indexes(known, tree, 1)[0]
+        point = point_at(known, tree, tree.node(decision.node_id), instead=True, env=env)
         for _ in range(min(width, budget - len(shoots))):
             shoots.append(
                 Shoot(
@@ -141,8 +142,8 @@ def findings(lake: Lake, chosen: Sequence[Decision], grown: Grown) -> Findings:
         trajectory = ended.get((shoot.tree_id, shoot.index))
         if trajectory is not None and _counts(trajectory):
             by_place.setdefault(shoot.instead_of, []).append(trajectory)
-    trees: dict[str, Tree] = {}
-    everything: dict[str, list[Trajectory]] = {}
+    known = Known(lake)
+    known.read(each.tree_id for each in chosen if each.node_id in planned_at)
     made: list[Finding] = []
     risky: dict[str, int] = {}
     explored: dict[str, int] = {}
@@ -153,12 +154,8 @@ def findings(lake: Lake, chosen: Sequence[Decision], grown: Grown) -> Findings:
             explored[kind] = explored.get(kind, 0) + bool(by_place.get(decision.node_id))
         if decision.node_id not in planned_at:
             continue
-        if decision.tree_id not in trees:
-            trees[decision.tree_id] = lake.tree(decision.tree_id)
-            everything[decision.tree_id] = _of_tree(lake, decision.tree_id)
-        finding = _finding(
-            trees[decision.tree_id], decision, everything[decision.tree_id], by_place.get(decision.node_id, [])
-        )
+        everything = [each for each in known.trajectories(decision.tree_id) if _counts(each)]
+        finding = _finding(known.tree(decision.tree_id), decision, everything, by_place.get(decision.node_id, []))
         left = planned_at[decision.node_id] - len(by_place.get(decision.node_id, []))
         made.append(msgspec.structs.replace(finding, left=left))
         if decision.risks:
@@ -166,8 +163,8 @@ def findings(lake: Lake, chosen: Sequence[Decision], grown: Grown) -> Findings:
     made.sort(key=lambda each: (-(each.swing if each.swing is not None else -1.0), each.decision.turn))
     cheapest: dict[str, Fix] = {}
     for each in made:
-        known = cheapest.get(each.decision.trajectory_id)
-        if each.fix is not None and (known is None or _cost(each.fix) < _cost(known)):
+        so_far = cheapest.get(each.decision.trajectory_id)
+        if each.fix is not None and (so_far is None or _cost(each.fix) < _cost(so_far)):
             cheapest[each.decision.trajectory_id] = each.fix
     return Findings(
         findings=tuple(made),
@@ -177,10 +174,6 @@ def findings(lake: Lake, chosen: Sequence[Decision], grown: Grown) -> Findings:
         cheapest=cheapest,
         new_turns=grown.new_turns,
     )
-
-
-def _of_tree(lake: Lake, tree_id: str) -> list[Trajectory]:
-    return [each for each in lake.trajectories(where=field("tree_id") == tree_id) if _counts(each)]
 
 
 def _counts(trajectory: Trajectory) -> bool:

@@ -143,10 +143,11 @@ def _written(
     more = {"group": grow.attempts, "seed": stage.seed, **_attempting(loop, base)}
     result = play(loop, stage, loop.run_name(stage, "attempts"), list(tasks.values()), more)
     of_task: dict[str, list[Trajectory]] = {}
-    for each in sorted(result.trajectories, key=lambda each: each.index):  # not as they happened to end
+    ended = sorted(result.trajectories, key=lambda each: (each.task_id, each.index))  # not as they happened to end
+    for each in ended:
         of_task.setdefault(each.task_id, []).append(each)
     with Lake.open(loop.lake, mode="read") as lake:
-        won = growing.successes(lake, [each for those in of_task.values() for each in those])
+        won = growing.successes(lake, ended)
     found = [growing.solved(each, won.get(task.id, ()) if task is not None else ()) for each, task in pairs]
     walks = [
         walk
