@@ -55,6 +55,8 @@ MEASURED, APART = 5, 2
 """An arm's success is that of so many of its last versions, each so many rounds before the next: one version of a policy
 this small may be ten points from that of the round before."""
 SHAPE = Shape(width=64, inner=128, layers=2, context=768)
+TOGETHER = 64
+"""Attempts of an arm that go on at once. The more, the sooner a round has ended; what they come to is the same."""
 POOL, TRAIN, INITIAL = 100, 0.9, 60
 """Tasks that arms are given, the share of them that may be trained on, and how many of those GRPO begins with."""
 
@@ -211,7 +213,8 @@ def _config(experiment: Experiment, base: Student, grow: dict[str, Any], begun: 
             "policy": base.in_loop(),
             "tasks": {"file": file, "train": TRAIN, "dev": 0.1, "test": 0},
             "play": {
-                **{key: play[key] for key in ("agent", "pool", "hosts")},
+                **{key: play[key] for key in ("agent", "hosts")},
+                "pool": TOGETHER,
                 "budget": {"turns": begun.turns},
                 **_tokens(play),
             },

@@ -68,8 +68,8 @@ def test_the_network_computes_what_transformers_computes(folder) -> None:
     ids = [1, 504, 3575, 282, 4649, 314, 7042, 30, 2, 198, 1, 520]
     with torch.inference_mode():
         wanted = referee(torch.tensor([ids])).logits[0]
-    network.prefill(cache, 0, ids[:4], 0)
-    read = network.prefill(cache, 0, ids[4:9], 4)
+    network.prefill(cache, 0, [ids[:4]], [0])
+    read = network.prefill(cache, 0, [ids[4:9]], [4])[0]
     assert torch.allclose(read, wanted[8], atol=2e-3)
     for place in range(9, len(ids)):
         assert torch.allclose(network.step(cache, [ids[place]], [place])[0], wanted[place], atol=2e-3)

@@ -47,7 +47,7 @@ def batched_logits(network: Network, adapters: list) -> list[list]:
     """Logits of every place from the 5th, each row with its own adapter, all rows in one batch."""
     cache = network.cache(4096)
     cache.reserve(len(adapters), 64)
-    logits = [[network.prefill(cache, row, IDS[:5], 0, adapter)] for row, adapter in enumerate(adapters)]
+    logits = [[read] for read in network.prefill(cache, 0, [IDS[:5]] * len(adapters), [0] * len(adapters), adapters)]
     for place in range(5, len(IDS)):
         step = network.step(cache, [IDS[place]] * len(adapters), [place] * len(adapters), adapters)
         for row, line in enumerate(step):

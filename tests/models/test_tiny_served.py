@@ -84,8 +84,8 @@ def test_the_network_is_that_of_transformers_also_where_positions_are_stretched(
             wanted = referee(torch.tensor([ids])).logits[0]
         cache = network.cache(4096)
         cache.reserve(1, 128)
-        network.prefill(cache, 0, ids[:50], 0)
-        assert torch.allclose(network.prefill(cache, 0, ids[50:79], 50), wanted[78], atol=1e-4)
+        network.prefill(cache, 0, [ids[:50]], [0])
+        assert torch.allclose(network.prefill(cache, 0, [ids[50:79]], [50])[0], wanted[78], atol=1e-4)
         assert torch.allclose(network.step(cache, [ids[79]], [79])[0], wanted[79], atol=1e-4)
 
 

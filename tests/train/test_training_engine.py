@@ -269,7 +269,7 @@ def test_silvas_own_server_says_what_the_trainer_says(engines, base: Path, tmp_p
         for position in at:
             ids = each.ids[:position].tolist()
             for net, with_, into in ((network, adapter, served), (plain, None, before)):
-                logits = net.prefill(_cache(net), 0, ids, 0, with_)
+                logits = net.prefill(_cache(net), 0, [ids], [0], [with_])[0]
                 into.append(float(logits.log_softmax(-1)[each.ids[position]]))
         np.testing.assert_allclose(mine, served, atol=2e-4 if dtype == "float32" else 0.15)
         moved = max(moved, float(np.abs(np.array(served) - before).max()))

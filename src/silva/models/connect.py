@@ -30,6 +30,9 @@ OPENAI = "https://api.openai.com/v1"
 KEY_VARIABLE = "SILVA_API_KEY"
 """Where the key of an http(s) endpoint is read from. Not OPENAI_API_KEY: that one is not for strangers."""
 
+ROWS = 32
+"""Requests that a model started here computes at once, unless more is said."""
+
 SPECS = "local, local:FOLDER, vllm:FOLDER, scripted:FILE, http://HOST:PORT/v1#NAME, openai:NAME"
 
 
@@ -43,7 +46,7 @@ class Options(Record, frozen=True, kw_only=True):
     retry: Retry = Retry()
     endpoint: dict[str, object] = msgspec.field(default_factory=dict[str, object])
     threads: int | None = None
-    rows: int = 32
+    rows: int = ROWS
     seed: int | None = None
 
 

@@ -41,7 +41,7 @@ from silva.models.serving.server import bind, server_config, url_of
 from silva.rollout.config import Budget as EpisodeBudget
 from silva.rollout.config import RolloutConfig
 from silva.rollout.mcp_server import brought, refused
-from silva.rollout.opening import priced
+from silva.rollout.opening import served_as
 from silva.rollout.slots import Slot
 from silva.sandbox import open_backend
 from silva.sandbox.protocol import Backend as Sandboxes
@@ -168,7 +168,7 @@ async def open_doorway(config: RolloutConfig, lake: Lake) -> AsyncIterator[Doorw
     Raises:
         UsageError, MissingError, ModelError: the model, or the sandbox that is asked for, cannot be had.
     """
-    served = await serve_spec(config.model, endpoint=priced(config))
+    served = await serve_spec(config.model, **served_as(config))
     try:
         gateway = _gateway(config, lake, served)
         budget = Budget(usd=config.budget.usd, tokens=config.budget.tokens)

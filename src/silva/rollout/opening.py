@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from silva.envs import EnvironmentEntry, HostPool, Registry
 from silva.errors import UsageError
-from silva.models.connect import open_model
+from silva.models.connect import ROWS, open_model
 from silva.models.model import Model
 from silva.rollout.added_tools import AddedPool, for_whom
 from silva.rollout.agent import Agent, AgentFor, ToolAgent
@@ -43,16 +43,18 @@ async def open_policy(config: RolloutConfig, stack: AsyncExitStack) -> AgentFor:
     return agent_for
 
 
-def priced(config: RolloutConfig) -> dict[str, object]:
-    """What the run's models cost, as fields of an endpoint; nothing where that is not said."""
-    return config.budget.price.endpoint if config.budget.price is not None else {}
+def served_as(config: RolloutConfig) -> dict[str, object]:
+    """How the run's models are opened, as fields of `Options`: at what price, where it is said; one that is started for
+    the run computes all attempts that go on at once."""
+    price = config.budget.price
+    return {"endpoint": price.endpoint if price is not None else {}, "rows": max(ROWS, config.pool)}
 
 
 async def _player(config: RolloutConfig, stack: AsyncExitStack, models: dict[str, Model]) -> Callable[[Any], Agent]:
     if config.policy != "model":
         return await _built_in(config.policy, config)
     if config.model not in models:
-        models[config.model] = await open_model(config.model, endpoint=priced(config))
+        models[config.model] = await open_model(config.model, **served_as(config))
         stack.push_async_callback(models[config.model].close)
     model = models[config.model]
     agent = ReActAgent(model) if config.agent == "react" else ToolAgent(model)

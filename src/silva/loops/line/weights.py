@@ -104,7 +104,8 @@ def with_logprobs(
     """The samples with log-probabilities of what was drawn as the trainer computes them under the version that drew,
     and how far they lie from those the server gave, as a mean over ids (0 where it gave none).
 
-    Each sample is computed alone, so the numbers depend on nothing but its ids and the weights.
+    Each sample is computed alone, so the numbers depend on nothing but its ids and the weights; samples that are alike,
+    as a policy's attempts come to be the surer it is, are computed once.
 
     Raises:
         MissingError: a library is not installed.
@@ -125,16 +126,21 @@ def with_logprobs(
     if loop.config.threads is not None:
         torch.set_num_threads(loop.config.threads)
     engine = LocalEngine(trained_from(loop, version), temperature=temperature)
+    alike = {_read_as(sample): sample for sample in samples}
     try:
-        computed = engine.logprobs(samples)
+        computed = dict(zip(alike, engine.logprobs(list(alike.values())), strict=True))
     finally:
         engine.close()
     made: list[Sample] = []
     apart: list[float] = []
-    for sample, values in zip(samples, computed, strict=True):
-        logprobs = sample.logprobs.copy()
+    for sample in samples:
+        logprobs, values = sample.logprobs.copy(), computed[_read_as(sample)]
         given = logprobs[sample.mask]
         apart += [float(each) for each in np.abs(given - values) if np.isfinite(each)]
         logprobs[sample.mask] = values
         made.append(replace(sample, logprobs=logprobs))
     return made, float(np.mean(apart)) if apart else 0.0
+
+
+def _read_as(sample: Sample) -> tuple[bytes, bytes]:
+    return sample.ids.tobytes(), sample.mask.tobytes()

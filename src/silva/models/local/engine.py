@@ -1,9 +1,10 @@
 """Continuous batching: requests join and leave the batch between two steps, in one thread that owns the network.
 
-    waiting ─ admit: copy a kept beginning, read the rest ─▶ row of the cache ─ step, step, … ─▶ done: row kept, hole
-    filled. A prompt that is known but for its last id joins the next step without a reading of its own.
+    waiting ─ admit: copy a kept beginning ─▶ row of the cache ─ read the rest, of several at once ─▶ step, step, …
+    ─▶ done: row kept, hole filled. Prompts that are known but for their last id join the next step without being read.
 
 Rows in use are always the first ones, so a step works on plain slices; when one leaves, the last moves into its place.
+Prompts are read together where none has to wait for it: one that repeats another is read after it, to copy from it.
 A request is admitted only if the longest possible rows of all in flight fit the memory bound.
 
 Every job brings its own adapter or none, and keeps it to its end: what is loaded, unloaded or switched meanwhile
@@ -20,6 +21,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import torch
+from torch import Tensor
 
 from silva.models.local.network import Network, best_dtype
 from silva.models.local.prefixes import SHORTEST, Prefixes, common
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 CHUNK = 512
 """Prompt tokens read between two steps of the others, of one request or of several."""
+TWICE = 64
+"""So many ids that two prompts have in common are rather read twice, together, than once, one after the other."""
 
 
 class Job:
@@ -112,7 +116,7 @@ class Engine:
         self._cache = self.network.cache(self._most_tokens)
         self._waiting: deque[Job] = deque()
         self._running: list[Job] = []
-        self._reading: Job | None = None
+        self._reading: list[Job] = []
         self._wake = threading.Condition()
         self._stopping = False
         self._forgotten: set[str] = set()
@@ -155,78 +159,102 @@ class Engine:
                 self._turn()
             except Exception as fault:  # noqa: BLE001 - e.g. out of memory: the requests in flight fail, the server goes on
                 self._fail(fault)
-        for job in [*self._running, *self._waiting, *([self._reading] if self._reading else [])]:
+        for job in [*self._running, *self._waiting, *self._reading]:
             job.finish = job.finish or "stopped"
             job.moved()
 
     def _turn(self) -> None:
         room = CHUNK
         while room > 0:
-            self._admit()
-            if self._reading is None:
+            self._admit(room)
+            if not self._reading:
                 break
-            if self._reading.read == len(self._reading.prompt) - 1:
-                # Its last id alone is left, which the next step reads too: attempts at one prompt join at once.
-                self._running.append(self._reading)
-                self._reading = None
-            else:
-                room -= self._read(self._reading, room)
+            room -= self._read(room)
         if self._running:
             self._step()
 
     def _fail(self, fault: Exception) -> None:
-        jobs = [*self._running, *([self._reading] if self._reading else [])]
-        self._running, self._reading = [], None
+        jobs = [*self._running, *self._reading]
+        self._running, self._reading = [], []
         self._cache.release()
         for job in jobs:
             job.fault = fault
             job.finish = "failed"
             job.moved()
 
-    def _admit(self) -> None:
+    def _admit(self, room: int) -> None:
+        """Take in what is read together: as long as the longest of them, all fit `room`; or the next one alone."""
+        longest = 0
+        while (job := self._next()) is not None:
+            row = len(self._running) + len(self._reading)
+            self._reserve(row + 1, len(job.prompt) + 1)
+            known = self._known(job)
+            longest = max(longest, len(job.prompt) - known[0])
+            if self._reading and (longest * (len(self._reading) + 1) > room or self._repeats(job, known[0])):
+                return
+            with self._wake:
+                self._waiting.popleft()
+            self._copy(job, row, *known)
+            self._reading.append(job)
+
+    def _next(self) -> Job | None:
+        """The request that waits longest, if there is room for it and nothing half read is before it."""
         with self._wake:
             while self._waiting and self._waiting[0].cancelled:
                 self._waiting.popleft()
-            if self._reading is not None or not self._waiting or len(self._running) >= self._rows:
-                return
+            held = [*self._running, *self._reading]
+            if not self._waiting or len(held) >= self._rows or any(each.read > each.cached for each in self._reading):
+                return None
             job = self._waiting[0]
-            longest = max([job.room, *(other.room for other in self._running)])
-            if self._running and longest * (len(self._running) + 1) > self._most_tokens:
-                return
-            self._waiting.popleft()
-        row = len(self._running)
-        self._reserve(row + 1, len(job.prompt) + 1)
-        self._reuse(job, row)
-        self._reading = job
+            longest = max([job.room, *(other.room for other in held)])
+            return None if held and longest * (len(held) + 1) > self._most_tokens else job
 
-    def _reuse(self, job: Job, row: int) -> None:
+    def _known(self, job: Job) -> tuple[int, tuple[Tensor, Tensor] | int | None]:
+        """How many ids of a prompt are computed already, and where: in what is kept, or in the row of one that runs."""
         found = self._prefixes.find(job.prompt, job.owner)
-        shared, beside = max(SHORTEST - 1, found[1] if found else 0), -1
+        shared, where = (found[1], found[0]) if found else (0, None)
         for index, other in enumerate(self._running):
-            more = job.prompt[: shared + 1]
-            if other.owner == job.owner and shared + 1 < len(job.prompt) and other.prompt[: shared + 1] == more:
-                shared, beside = common(other.prompt, job.prompt), index
-        if beside >= 0:
-            self._cache.move(beside, row, shared)
-            job.cached = shared
-        elif found is not None:
-            self._cache.put(row, *found)
-            job.cached = found[1]
-        job.read = job.cached
+            more = max(shared + 1, SHORTEST)
+            if other.owner == job.owner and more < len(job.prompt) and other.prompt[:more] == job.prompt[:more]:
+                shared, where = common(other.prompt, job.prompt), index
+        return shared, where
 
-    def _read(self, job: Job, most: int) -> int:
-        if job.cancelled:
-            self._reading = None
+    def _repeats(self, job: Job, known: int) -> bool:
+        """Whether much of a prompt that is not known stands in one that is to be read with it."""
+        much = known + TWICE
+        begins = job.prompt[:much]
+        alike = (each.owner == job.owner and each.prompt[:much] == begins for each in self._reading)
+        return much < len(job.prompt) and any(alike)
+
+    def _copy(self, job: Job, row: int, known: int, where: tuple[Tensor, Tensor] | int | None) -> None:
+        if isinstance(where, int):
+            self._cache.move(where, row, known)
+        elif where is not None:
+            self._cache.put(row, where, known)
+        job.cached = job.read = known
+
+    def _read(self, most: int) -> int:
+        """Read what was taken in, at most so many ids of each; returns how many were computed."""
+        jobs = self._reading
+        if len(jobs) == 1 and jobs[0].cancelled:
+            self._reading = []
             return 0
-        row = len(self._running)  # a row that left meanwhile would have shifted this one: see _leave
-        chunk = job.prompt[job.read : job.read + most]
-        logits = self.network.prefill(self._cache, row, chunk, job.read, job.adapter)
-        job.read += len(chunk)
-        if job.read == len(job.prompt):
-            self._reading = None
-            self._running.append(job)
-            self._choose(logits[None], [job])
-        return len(chunk)
+        chunks = [job.prompt[job.read : job.read + most] for job in jobs]
+        longest = max(map(len, chunks))
+        if longest == 1 and all(len(job.prompt) - job.read == 1 for job in jobs):
+            # Their last ids alone are left, which the next step reads too: attempts at one prompt join at once.
+            self._running += jobs
+            self._reading = []
+            return 0
+        starts, adapters = [job.read for job in jobs], [job.adapter for job in jobs]
+        logits = self.network.prefill(self._cache, len(self._running), chunks, starts, adapters)
+        for job, chunk in zip(jobs, chunks, strict=True):
+            job.read += len(chunk)
+        if jobs[0].read == len(jobs[0].prompt):
+            self._reading = []
+            self._running += jobs
+            self._choose(logits, jobs)
+        return longest * len(jobs)
 
     def _step(self) -> None:
         lengths = [len(job.prompt) + len(job.ids) - 1 for job in self._running]
@@ -235,7 +263,7 @@ class Engine:
         adapters = [job.adapter for job in self._running]
         self._choose(self.network.step(self._cache, last, lengths, adapters), self._running)
 
-    def _choose(self, logits: torch.Tensor, jobs: list[Job]) -> None:
+    def _choose(self, logits: Tensor, jobs: list[Job]) -> None:
         ids, logprobs = choose(logits, [job.choice for job in jobs])
         for row, job in enumerate(jobs):
             if job.choice.top > 0:
@@ -244,8 +272,9 @@ class Engine:
         self._sweep()
 
     def _reserve(self, rows: int, length: int) -> None:
-        if self._reading is not None:
-            rows, length = len(self._running) + 1, max(length, len(self._reading.prompt) + 1)
+        if self._reading:
+            rows = max(rows, len(self._running) + len(self._reading))
+            length = max(length, *(len(job.prompt) + 1 for job in self._reading))
         longest = max((len(job.prompt) + len(job.ids) for job in self._running), default=0)
         self._cache.reserve(rows, max(length, longest))
 
@@ -262,7 +291,7 @@ class Engine:
         for row in reversed(range(len(self._running))):
             if self._running[row].finish or self._running[row].cancelled:
                 self._leave(row)
-        if not self._running and self._reading is None and not self._waiting:
+        if not self._running and not self._reading and not self._waiting:
             self._cache.release()
 
     def _leave(self, row: int) -> None:
@@ -276,8 +305,8 @@ class Engine:
             self._cache.move(last, row, len(moved.prompt) + len(moved.ids) - 1)
             self._running[row] = moved
         self._running.pop()
-        if self._reading is not None:  # a half-read prompt always lies right behind the running rows
-            self._cache.move(last + 1, last, self._reading.read)
+        if self._reading:  # a half-read prompt, which is alone and always lies right behind the running rows
+            self._cache.move(last + 1, last, self._reading[0].read)
 
 
 def choice(temperature: float | None, top_p: float | None, top_k: int | None, seed: int | None, top: int = 0) -> Choice:

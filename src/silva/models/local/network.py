@@ -134,30 +134,43 @@ class Network:
         return (angles.cos() * scale).to(self.dtype), (angles.sin() * scale).to(self.dtype)
 
     @torch.inference_mode()
-    def prefill(self, cache: Cache, row: int, ids: list[int], start: int, adapter: Adapter | None = None) -> Tensor:
-        """Read `ids` into a row that holds `start` tokens already; returns the logits after the last, [vocabulary]."""
-        count = len(ids)
-        total = start + count
-        positions = torch.arange(start, total)
-        allowed = torch.arange(total)[None, :] <= positions[:, None]
+    def prefill(
+        self,
+        cache: Cache,
+        first: int,
+        chunks: Sequence[Sequence[int]],
+        starts: Sequence[int],
+        adapters: Sequence[Adapter | None] = (),
+    ) -> Tensor:
+        """Read a chunk of ids into each of the rows from `first` on, which hold `starts` tokens already; returns the
+        logits behind each chunk's last, [chunks, vocabulary]. `adapters` are those of the rows; left out, all are of
+        the plain weights. Rows are computed as long as the longest chunk."""
+        rows, count = len(chunks), max(map(len, chunks))
+        total = max(start + len(chunk) for chunk, start in zip(chunks, starts, strict=True))
         group = self._heads // self._key_heads
-        mask = allowed.repeat(group, 1)[None, None]
+        ids = torch.zeros(rows, count, dtype=torch.long)
+        for number, chunk in enumerate(chunks):
+            ids[number, : len(chunk)] = torch.tensor(chunk)
+        positions = torch.tensor(starts)[:, None] + torch.arange(count)
+        mask = _bias(torch.arange(total) <= positions[:, :, None], self.dtype).repeat(1, group, 1)[:, None]
+        own = torch.arange(count) < torch.tensor([len(chunk) for chunk in chunks])[:, None]
+        numbers, places = torch.arange(first, first + rows)[:, None].expand(rows, count)[own], positions[own]
 
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
-            cache.keys[layer, row, :, start:total] = key[0].transpose(0, 1)
-            cache.values[layer, row, :, start:total] = value[0].transpose(0, 1)
-            grouped = query.view(count, self._key_heads, group, self._size).permute(1, 2, 0, 3)
+            cache.keys[layer, numbers, :, places] = key[own]
+            cache.values[layer, numbers, :, places] = value[own]
+            grouped = query.view(rows, count, self._key_heads, group, self._size).permute(0, 2, 3, 1, 4)
             mixed = functional.scaled_dot_product_attention(
-                grouped.reshape(1, self._key_heads, group * count, self._size),
-                cache.keys[layer, row : row + 1, :, :total],
-                cache.values[layer, row : row + 1, :, :total],
+                grouped.reshape(rows, self._key_heads, group * count, self._size),
+                cache.keys[layer, first : first + rows, :, :total],
+                cache.values[layer, first : first + rows, :, :total],
                 attn_mask=mask,
             )
-            mixed = mixed.view(self._key_heads, group, count, self._size).permute(2, 0, 1, 3)
-            return mixed.reshape(1, count, self._heads * self._size)
+            mixed = mixed.view(rows, self._key_heads, group, count, self._size).permute(0, 3, 1, 2, 4)
+            return mixed.reshape(rows, count, self._heads * self._size)
 
-        hidden = self._run(torch.tensor([ids]), positions[None], attend, Deltas([adapter]))
-        return self._logits(hidden[0, -1:])[0]
+        hidden = self._run(ids, positions.clamp(max=self.context - 1), attend, Deltas(adapters))
+        return self._logits(hidden[torch.arange(rows), torch.tensor([len(chunk) - 1 for chunk in chunks])])
 
     @torch.inference_mode()
     def step(self, cache: Cache, ids: list[int], lengths: list[int], adapters: Sequence[Adapter | None] = ()) -> Tensor:
@@ -169,7 +182,7 @@ class Network:
         total = max(lengths) + 1
         places = torch.tensor(lengths)
         numbers = torch.arange(rows)
-        mask = (torch.arange(total)[None, :] <= places[:, None])[:, None, None, :]
+        mask = _bias(torch.arange(total) <= places[:, None], self.dtype)[:, None, None]
         group = self._heads // self._key_heads
 
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
@@ -262,6 +275,11 @@ class Network:
 
     def _logits(self, hidden: Tensor) -> Tensor:
         return functional.linear(self._normed(hidden, self._norm), self._unembedding).float()
+
+
+def _bias(allowed: Tensor, dtype: torch.dtype) -> Tensor:
+    """What is added before the softmax: made once here, where attention would make it of `allowed` in every layer."""
+    return torch.zeros(allowed.shape, dtype=dtype).masked_fill_(~allowed, -torch.inf)
 
 
 def _rotated(value: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
