@@ -153,6 +153,7 @@ def test_a_killed_loop_goes_on_and_learns_from_the_experts_siblings(home: Path, 
     assert len(read_loop(folder)[1].ledger.entries) == len(loop.ledger.entries)
 
 
+@pytest.mark.weekly  # how siblings become rows is seen above, how preferences teach in test_sport_run.py
 def test_a_policy_learns_from_its_own_siblings_by_preference(home: Path, tmp_path: Path, begin: Begin) -> None:
     folder = tmp_path / "loop"
     little = {"tasks": 12, "group": 2, "temperature": 1.1, "steps": 4, "batch": 4, "optimiser": {"learning_rate": 1e-4}}

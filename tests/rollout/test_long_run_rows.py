@@ -212,6 +212,7 @@ def served() -> Iterator[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.weekly  # the same with a scripted model is quick
 def test_rows_of_a_long_run_hold_what_the_bundled_model_saw(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """In TextWorld. Each reply ends with its first full stop: a small model would go on until it is cut off, and a
     summary that is cut off is none."""

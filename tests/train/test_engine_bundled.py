@@ -18,7 +18,7 @@ pytest.importorskip("torch")
 pytest.importorskip("peft")
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("bfloat16", marks=pytest.mark.weekly)])
 def test_a_trained_answer_is_served(tmp_path: Path, dtype: str):
     from transformers import AutoTokenizer
 

@@ -75,6 +75,7 @@ def registered(tmp_path, monkeypatch):
         yield Registry.load()
 
 
+@pytest.mark.weekly  # tasksets that install brings, and bad ones, are played in test_bridge_verifiers.py
 async def test_a_taskset_in_a_package_is_installed_beside_verifiers_and_played_by_its_name(registered):
     entry = registered.entry("verifiers/my_taskset")
     assert not registered.broken and entry.requirements[-1] == "my-taskset==1.0.0"
