@@ -27,11 +27,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def answered(engine, prompts: list[list[int]]) -> list:
+def answered(engine, prompts: list[list[int]], first: int = 0) -> list:
     from silva.models.local.engine import Job, choice
 
     jobs = []
-    for seed, prompt in enumerate(prompts):
+    for seed, prompt in enumerate(prompts, start=first):
         done = threading.Event()
         job = Job(prompt, 6, choice(1.0, None, None, seed), lambda moved, done=done: moved.finish and done.set())
         jobs.append((job, done))
@@ -86,7 +86,7 @@ def test_what_is_answered_does_not_depend_on_what_was_read_with_it(folder: Path,
     for seed, (prompt, job) in enumerate(zip(prompts, found, strict=True)):
         single = Engine(folder, rows=1, dtype=torch.float64, threads=1)
         single.start()
-        alone = answered(single, [[1]] * seed + [prompt])[-1]
+        alone = answered(single, [prompt], first=seed)[0]
         single.stop()
         assert job.ids == alone.ids
         assert job.logprobs == pytest.approx(alone.logprobs, abs=1e-9)

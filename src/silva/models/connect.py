@@ -19,7 +19,7 @@ import msgspec
 from silva.errors import UsageError
 from silva.models.client import Client
 from silva.models.endpoint import Endpoint
-from silva.models.local import MODEL
+from silva.models.local import MODEL, ROWS
 from silva.models.local.weights import served_name
 from silva.models.model import Model
 from silva.models.retry import Retry
@@ -29,9 +29,6 @@ OPENAI = "https://api.openai.com/v1"
 
 KEY_VARIABLE = "SILVA_API_KEY"
 """Where the key of an http(s) endpoint is read from. Not OPENAI_API_KEY: that one is not for strangers."""
-
-ROWS = 32
-"""Requests that a model started here computes at once, unless more is said."""
 
 SPECS = "local, local:FOLDER, vllm:FOLDER, scripted:FILE, http://HOST:PORT/v1#NAME, openai:NAME"
 

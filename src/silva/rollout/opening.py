@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from silva.envs import EnvironmentEntry, HostPool, Registry
 from silva.errors import UsageError
-from silva.models.connect import ROWS, open_model
+from silva.models.connect import open_model
+from silva.models.local import ROWS
 from silva.models.model import Model
 from silva.rollout.added_tools import AddedPool, for_whom
 from silva.rollout.agent import Agent, AgentFor, ToolAgent

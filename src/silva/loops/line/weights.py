@@ -126,21 +126,18 @@ def with_logprobs(
     if loop.config.threads is not None:
         torch.set_num_threads(loop.config.threads)
     engine = LocalEngine(trained_from(loop, version), temperature=temperature)
-    alike = {_read_as(sample): sample for sample in samples}
+    read = [(sample.ids.tobytes(), sample.mask.tobytes()) for sample in samples]
+    alike = dict(zip(read, samples, strict=True))
     try:
         computed = dict(zip(alike, engine.logprobs(list(alike.values())), strict=True))
     finally:
         engine.close()
     made: list[Sample] = []
     apart: list[float] = []
-    for sample in samples:
-        logprobs, values = sample.logprobs.copy(), computed[_read_as(sample)]
+    for sample, values in zip(samples, map(computed.__getitem__, read), strict=True):
+        logprobs = sample.logprobs.copy()
         given = logprobs[sample.mask]
         apart += [float(each) for each in np.abs(given - values) if np.isfinite(each)]
         logprobs[sample.mask] = values
         made.append(replace(sample, logprobs=logprobs))
     return made, float(np.mean(apart)) if apart else 0.0
-
-
-def _read_as(sample: Sample) -> tuple[bytes, bytes]:
-    return sample.ids.tobytes(), sample.mask.tobytes()

@@ -16,5 +16,8 @@ from silva.models.bundled import MODEL as MODEL
 PLAIN = "base"
 """Names the weights without any adapter, whatever requests for the model's own name get."""
 
+ROWS = 32
+"""Requests computed at once, unless more is said."""
+
 BASE_DIGEST = "base_digest"
 """Names, in the metadata of an adapter's weights, the digest of the base's that Silva's trainers write there."""

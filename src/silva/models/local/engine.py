@@ -4,7 +4,7 @@
     ─▶ done: row kept, hole filled. Prompts that are known but for their last id join the next step without being read.
 
 Rows in use are always the first ones, so a step works on plain slices; when one leaves, the last moves into its place.
-Prompts are read together where none has to wait for it: one that repeats another is read after it, to copy from it.
+Prompts are read together; one that mostly repeats another of them is read after it, to copy from it.
 A request is admitted only if the longest possible rows of all in flight fit the memory bound.
 
 Every job brings its own adapter or none, and keeps it to its end: what is loaded, unloaded or switched meanwhile
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
+from silva.models.local import ROWS
 from silva.models.local.network import Network, best_dtype
 from silva.models.local.prefixes import SHORTEST, Prefixes, common
 from silva.models.local.sampler import Choice, choose, ranked
@@ -100,7 +101,7 @@ class Engine:
     def __init__(
         self,
         folder: Path,
-        rows: int = 32,
+        rows: int = ROWS,
         memory: int = 2 << 30,
         dtype: torch.dtype | None = None,
         threads: int | None = None,
@@ -183,27 +184,30 @@ class Engine:
             job.moved()
 
     def _admit(self, room: int) -> None:
-        """Take in what is read together: as long as the longest of them, all fit `room`; or the next one alone."""
+        """Take in what is read together: as long as the longest of them, all fit `room`; or the next one alone. What is
+        half read goes on alone."""
+        if self._reading:
+            return
         longest = 0
         while (job := self._next()) is not None:
-            row = len(self._running) + len(self._reading)
-            self._reserve(row + 1, len(job.prompt) + 1)
             known = self._known(job)
             longest = max(longest, len(job.prompt) - known[0])
             if self._reading and (longest * (len(self._reading) + 1) > room or self._repeats(job, known[0])):
                 return
             with self._wake:
                 self._waiting.popleft()
+            row = len(self._running) + len(self._reading)
+            self._reserve(row + 1, len(job.prompt) + 1)
             self._copy(job, row, *known)
             self._reading.append(job)
 
     def _next(self) -> Job | None:
-        """The request that waits longest, if there is room for it and nothing half read is before it."""
+        """The request that waits longest, if there is room for it."""
         with self._wake:
             while self._waiting and self._waiting[0].cancelled:
                 self._waiting.popleft()
             held = [*self._running, *self._reading]
-            if not self._waiting or len(held) >= self._rows or any(each.read > each.cached for each in self._reading):
+            if not self._waiting or len(held) >= self._rows:
                 return None
             job = self._waiting[0]
             longest = max([job.room, *(other.room for other in held)])
@@ -239,13 +243,12 @@ class Engine:
         if len(jobs) == 1 and jobs[0].cancelled:
             self._reading = []
             return 0
-        chunks = [job.prompt[job.read : job.read + most] for job in jobs]
-        longest = max(map(len, chunks))
-        if longest == 1 and all(len(job.prompt) - job.read == 1 for job in jobs):
+        if all(len(job.prompt) - job.read == 1 for job in jobs):
             # Their last ids alone are left, which the next step reads too: attempts at one prompt join at once.
             self._running += jobs
             self._reading = []
             return 0
+        chunks = [job.prompt[job.read : job.read + most] for job in jobs]
         starts, adapters = [job.read for job in jobs], [job.adapter for job in jobs]
         logits = self.network.prefill(self._cache, len(self._running), chunks, starts, adapters)
         for job, chunk in zip(jobs, chunks, strict=True):
@@ -254,7 +257,7 @@ class Engine:
             self._reading = []
             self._running += jobs
             self._choose(logits, jobs)
-        return longest * len(jobs)
+        return max(map(len, chunks)) * len(jobs)
 
     def _step(self) -> None:
         lengths = [len(job.prompt) + len(job.ids) - 1 for job in self._running]

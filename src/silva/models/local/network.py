@@ -169,6 +169,7 @@ class Network:
             mixed = mixed.view(rows, self._key_heads, group, count, self._size).permute(0, 3, 1, 2, 4)
             return mixed.reshape(rows, count, self._heads * self._size)
 
+        # a shorter chunk's filling may lie behind the context
         hidden = self._run(ids, positions.clamp(max=self.context - 1), attend, Deltas(adapters))
         return self._logits(hidden[torch.arange(rows), torch.tensor([len(chunk) - 1 for chunk in chunks])])
 
@@ -216,7 +217,7 @@ class Network:
         for number, row in enumerate(rows):
             ids[number, : len(row)] = torch.tensor(row)
         places = torch.arange(before, before + longest)
-        mask = torch.arange(before + longest)[None, :] <= places[:, None] if past else None
+        mask = _bias(torch.arange(before + longest) <= places[:, None], self.dtype) if past else None
         kept: list[tuple[Tensor, Tensor]] = []
 
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from silva.errors import UsageError
 from silva.models.bundled import packed_weights, require, weights_folder
 from silva.models.child import TOKEN_VARIABLE, Child, announce, run_child, start_child
-from silva.models.local import MODEL
+from silva.models.local import MODEL, ROWS
 from silva.models.local.checkpoint import read_architecture, weight_files
 from silva.models.local.weights import fingerprint, served_name
 from silva.models.serving.server import ServerThread, bind, serve_forever
@@ -38,7 +38,7 @@ def serve_local(
     token: str | None,
     say: Callable[[str], None],
     threads: int | None = None,
-    rows: int = 32,
+    rows: int = ROWS,
     adapters: Path | None = None,
     weights: Path | None = None,
 ) -> None:
@@ -87,7 +87,7 @@ def local_app(
 
 
 def start_local(
-    threads: int | None = None, rows: int = 32, adapters: Path | None = None, weights: Path | None = None
+    threads: int | None = None, rows: int = ROWS, adapters: Path | None = None, weights: Path | None = None
 ) -> Child:
     """Start the local model, or that of a folder, in a child process and wait, blocking, until it serves.
 

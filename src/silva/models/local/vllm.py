@@ -25,7 +25,7 @@ import msgspec
 
 from silva.errors import MissingError, UnreachableError
 from silva.models.child import Process, free_port
-from silva.models.local import MODEL
+from silva.models.local import MODEL, ROWS
 from silva.tree import Record
 
 MODULE = "vllm.entrypoints.openai.api_server"
@@ -52,7 +52,7 @@ class VllmOptions(Record, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 8000
     token: str | None = None
-    rows: int = 32
+    rows: int = ROWS
     adapters: bool = False
     python: str = ""
     name: str = MODEL
