@@ -143,7 +143,7 @@ def servers(process: subprocess.Popen[bytes]) -> list[int]:
     """The model servers that a loop has started; the warden of each, whose words name it too, is none."""
     try:
         below = psutil.Process(process.pid).children(recursive=True)
-        return [each.pid for each in below if each.cmdline()[1:3] == ["-m", "silva.models.local"]]
+        return [each.pid for each in below if each.cmdline()[1:4] == ["-P", "-m", "silva.models.local"]]
     except psutil.Error:
         return []
 
