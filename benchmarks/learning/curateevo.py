@@ -24,6 +24,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -58,8 +59,9 @@ OTHERS: dict[str, dict[str, Any]] = {
     **{f"lambda {weight:g}": {"weight": weight} for weight in WEIGHTS},
 }
 """The other loops, and how they differ."""
-BY_HAND = {"raw": "raw", "successes": "successes", "all": "all-operators"}
-"""Curations that nothing evolved."""
+RAW = "raw"
+BY_HAND = {"successes": "successes", "all": "all-operators"}
+"""Curations that nothing evolved, beside the raw one, which the loop proves itself against."""
 SEEN_BY_NOBODY = range(UNSEEN, UNSEEN + 2)
 """The seeds of each arm's trainings: nothing was decided by them."""
 RL = {"rounds": 1, "tasks": 12, "group": 4, "steps": 3, "batch": 8}
@@ -96,23 +98,27 @@ class Given:
 
 
 def run(seed: Seed) -> list[Row]:
-    """One seed. Arms go side by side, each in a copy of the loop's folder: those that do not wait for the loop's last
-    source beside the loop, the others behind it, with all that it has judged."""
+    """One seed. Arms go side by side, each in a copy of the loop's folder: curations by hand as soon as there is a corpus,
+    the blind loop beside the loop, the others behind it, with all that it has judged."""
     began = time.monotonic()
     experiment = seed.of_one_thread()
     folder, base = experiment.folder, learnt_elsewhere(experiment, seed.env).trained
     given = Given(env=seed.env, number=seed.number, base=str(base))
-    given.turned(folder / "evolved", {}, until="diagnose")
-    beside, behind = ("blind", *BY_HAND), (*(name for name in OTHERS if name != "blind"), "with rl")
-    for name in beside:
-        _forked(folder / "evolved", _place(folder, name))
+    given.turned(folder / "evolved", {}, until="first")
     with cores_of(seed.cores) as pool:
+
+        def asking(*names: str) -> list[Future[dict[str, Judged]]]:
+            for name in names:
+                _forked(folder / "evolved", _place(folder, name))
+            return [pool.submit(_arm, folder, given, name) for name in names]
+
+        asked = asking(*BY_HAND)
+        pool.submit(_first, folder, given).result()
+        _forked(folder / "evolved", _place(folder, "blind"))  # before the loop goes on in what is copied
         loop = pool.submit(_arm, folder, given, "evolved")
-        asked = [pool.submit(_arm, folder, given, name) for name in beside]
+        asked += asking("blind")
         found = loop.result()
-        for name in behind:
-            _forked(folder / "evolved", _place(folder, name))
-        asked += [pool.submit(_arm, folder, given, name) for name in behind]
+        asked += asking(*(name for name in OTHERS if name != "blind"), "with rl")
     found |= {name: each for done in asked for name, each in done.result().items()}
     found |= {name: found["evolved"] for name in OTHERS if name not in found}
     arms = {name: given.opened(_place(folder, name), OTHERS.get(name, {})) for name in ("evolved", *OTHERS)}
@@ -134,8 +140,14 @@ def run(seed: Seed) -> list[Row]:
     ]
 
 
+def _first(folder: Path, given: Given) -> None:
+    """The loop's first curation is judged, which is what the blind one begins with, too."""
+    given.turned(folder / "evolved", {}, until="diagnose")
+
+
 def _arm(folder: Path, given: Given, name: str) -> dict[str, Judged]:
-    """A loop, turned, and what is proven of its last source, if that is not the evolved one; or of one by hand."""
+    """A loop, turned, and what is proven of its last source, if that is not the evolved one; or of one by hand. Only the
+    loop itself proves its first source besides: that one is the same in all."""
     place = _place(folder, name)
     if name in BY_HAND:
         return {name: given.judge(place, {}).judge([named(BY_HAND[name])], SEEN_BY_NOBODY, "test")[0]}
@@ -143,15 +155,15 @@ def _arm(folder: Path, given: Given, name: str) -> dict[str, Judged]:
         evolved = given.opened(folder / "evolved", {})
         recipe = {**evolved.config.recipe.model_dump(mode="json"), "rl": RL}
         return {name: given.judge(place, {"recipe": recipe}).judge([_last(evolved)], SEEN_BY_NOBODY, "test")[0]}
-    last = _last(given.turned(place, OTHERS.get(name, {})))
+    last = _last(given.turned(place, OTHERS.get(name, {}), until="" if name == "evolved" else "prove"))
     if name not in ("evolved", "blind") and last.digest == _last(given.opened(folder / "evolved", {})).digest:
         return {}
     judge = given.judge(place, {})
-    mine = judge.judge([last], SEEN_BY_NOBODY, "test")[0]
     if name != "evolved":
-        return {name: mine}
+        return {name: judge.judge([last], SEEN_BY_NOBODY, "test")[0]}
+    raw, mine = judge.judge([named(RAW), last], SEEN_BY_NOBODY, "test")
     without = judge.judge_data(last, mine.data.without("memory"), SEEN_BY_NOBODY, "test")
-    return {name: mine, "no memory": without}
+    return {RAW: raw, name: mine, "no memory": without}
 
 
 def _last(loop: Loop[Any]) -> Curation:
@@ -173,7 +185,7 @@ def _forked(folder: Path, target: Path) -> Path:
     entries = [each for each in StageLedger(draft).entries if each.stage in COMMON]
     (draft / FILE).write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in entries))
     shutil.rmtree(draft / "lake" / "ledgers" / "curations", ignore_errors=True)
-    for each in [*(draft / "results").iterdir(), *(draft / "pieces").iterdir()]:
+    for each in [*draft.glob("results/*"), *draft.glob("pieces/*")]:
         if each.name.removesuffix(".json") not in COMMON:
             shutil.rmtree(each) if each.is_dir() else each.unlink()
     (draft / CONFIG).unlink()
