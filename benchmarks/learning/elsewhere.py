@@ -24,8 +24,8 @@ LESSONS = 360
 """At most."""
 TEACH: dict[str, Any] = {"batch": 16, "rate": 4e-3, "epochs": 40}
 LEARNT, LAST = 0.01, 20
-"""Nats a token that the last so many steps of a policy that has learnt come to at most: those that have end at 0.001,
-one that had not ended at 0.03."""
+"""Nats a token that the last so many steps of a policy that has learnt come to at most: those that have end at 0.001 and
+below, those that have not at 0.03."""
 TIMES = 3
 """So often it has its lessons, at most."""
 
