@@ -24,7 +24,7 @@ from __future__ import annotations
 import shutil
 import sys
 import time
-from concurrent.futures import Future
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -59,7 +59,6 @@ OTHERS: dict[str, dict[str, Any]] = {
     **{f"lambda {weight:g}": {"weight": weight} for weight in WEIGHTS},
 }
 """The other loops, and how they differ."""
-RAW = "raw"
 BY_HAND = {"successes": "successes", "all": "all-operators"}
 """Curations that nothing evolved, beside the raw one, which the loop proves itself against."""
 SEEN_BY_NOBODY = range(UNSEEN, UNSEEN + 2)
@@ -105,20 +104,19 @@ def run(seed: Seed) -> list[Row]:
     folder, base = experiment.folder, learnt_elsewhere(experiment, seed.env).trained
     given = Given(env=seed.env, number=seed.number, base=str(base))
     given.turned(folder / "evolved", {}, until="first")
+    behind = [*(name for name in OTHERS if name != "blind"), "with rl"]
     with cores_of(seed.cores) as pool:
-
-        def asking(*names: str) -> list[Future[dict[str, Judged]]]:
-            for name in names:
-                _forked(folder / "evolved", _place(folder, name))
-            return [pool.submit(_arm, folder, given, name) for name in names]
-
-        asked = asking(*BY_HAND)
-        pool.submit(_first, folder, given).result()
-        _forked(folder / "evolved", _place(folder, "blind"))  # before the loop goes on in what is copied
+        # A folder is copied before the loop goes on in it, and the loop, for which most wait, is asked for first.
+        _fork(folder, BY_HAND)
+        first = pool.submit(_first, folder, given)
+        asked = [pool.submit(_arm, folder, given, name) for name in BY_HAND]
+        first.result()
+        _fork(folder, ["blind"])
         loop = pool.submit(_arm, folder, given, "evolved")
-        asked += asking("blind")
+        asked.append(pool.submit(_arm, folder, given, "blind"))
         found = loop.result()
-        asked += asking(*(name for name in OTHERS if name != "blind"), "with rl")
+        _fork(folder, behind)
+        asked += [pool.submit(_arm, folder, given, name) for name in behind]
     found |= {name: each for done in asked for name, each in done.result().items()}
     found |= {name: found["evolved"] for name in OTHERS if name not in found}
     arms = {name: given.opened(_place(folder, name), OTHERS.get(name, {})) for name in ("evolved", *OTHERS)}
@@ -161,9 +159,9 @@ def _arm(folder: Path, given: Given, name: str) -> dict[str, Judged]:
     judge = given.judge(place, {})
     if name != "evolved":
         return {name: judge.judge([last], SEEN_BY_NOBODY, "test")[0]}
-    raw, mine = judge.judge([named(RAW), last], SEEN_BY_NOBODY, "test")
+    raw, mine = judge.judge([named("raw"), last], SEEN_BY_NOBODY, "test")
     without = judge.judge_data(last, mine.data.without("memory"), SEEN_BY_NOBODY, "test")
-    return {RAW: raw, name: mine, "no memory": without}
+    return {"raw": raw, name: mine, "no memory": without}
 
 
 def _last(loop: Loop[Any]) -> Curation:
@@ -175,10 +173,15 @@ def _place(folder: Path, name: str) -> Path:
     return folder / name.replace(" ", "-")
 
 
-def _forked(folder: Path, target: Path) -> Path:
+def _fork(folder: Path, names: Iterable[str]) -> None:
+    """Copy the loop for each of these arms, where it is not copied yet."""
+    for name in names:
+        if not _place(folder, name).is_dir():
+            _forked(folder / "evolved", _place(folder, name))
+
+
+def _forked(folder: Path, target: Path) -> None:
     """A copy of a loop that stands behind its common stages; what was judged is judged in the copy, too."""
-    if target.is_dir():
-        return target
     draft = target.with_name(f".{target.name}")
     shutil.rmtree(draft, ignore_errors=True)
     shutil.copytree(folder, draft)
@@ -190,7 +193,6 @@ def _forked(folder: Path, target: Path) -> Path:
             shutil.rmtree(each) if each.is_dir() else each.unlink()
     (draft / CONFIG).unlink()
     draft.rename(target)
-    return target
 
 
 def _rates(judged: Judged) -> dict[str, float]:
