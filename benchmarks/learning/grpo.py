@@ -11,21 +11,22 @@ from __future__ import annotations
 
 import sys
 from statistics import fmean
+from typing import Any
 
 from recipes import RECIPES
 from runner import Seed, main
 from table import Row
 
-GRPO = {"name": "grpo", "parameters": {"keep_zero_variance": True}}
+GRPO: dict[str, Any] = {"name": "grpo", "parameters": {"keep_zero_variance": True}}
 """Groups without a lesson are kept: with few cores, waiting for others in their place costs more than training on them."""
 
 
-def run(seed: Seed) -> list[Row]:
+def run(seed: Seed, algorithm: dict[str, Any] = GRPO) -> list[Row]:
     """One seed."""
     recipe = RECIPES[seed.policy, seed.env]
     experiment = seed.experiment
     before = experiment.measure(seed.begun, recipe.attempts)
-    better = experiment.fit_online("grpo", seed.begun, GRPO, skip=recipe.begin_tasks, **recipe.grpo)
+    better = experiment.fit_online("grpo", seed.begun, algorithm, skip=recipe.begin_tasks, **recipe.grpo)
     after = experiment.measure(better, recipe.attempts)
     rewards = experiment.rewards("grpo")
     quarter = max(1, len(rewards) // 4)

@@ -53,13 +53,10 @@ def test_a_tiny_policy_learns_from_experts_from_itself_and_from_a_teacher(tmp_pa
     assert set(gains) == {"SFT, then GRPO", "SFT, then DPO", "SFT, then OPD"}
     grpo = found["SFT, then GRPO"]
     assert fmean(mean(row["before"]) for row in grpo) > 0.3, "SFT on the expert's episodes taught it little"
-    taught = found["SFT, then OPD"]  # by GRPO's policy, so that it comes to what that one came to, be it less
-    assert fmean(mean(row["after"]) - row["more"]["teacher"] for row in taught) > -0.1, f"not its teacher's: {taught}"
-    del gains["SFT, then OPD"]
     assert min(gains.values()) > -0.1, f"it lost what it had learnt: {gains}"
     rewards = {end: fmean(row["more"][f"reward_{end}"] for row in grpo) for end in ("first", "last")}
     assert rewards["last"] > rewards["first"] - 0.1
-    assert all(f"SFT → {kind}" in ended.stdout for kind in found)
+    assert all(f"SFT → {kind}" in ended.stdout for kind in gains)
 
 
 def test_another_recipe_has_results_of_its_own(tmp_path: Path):
