@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,6 +21,7 @@ from pydantic import ValidationError
 
 from silva.errors import StoreError, UsageError
 from silva.lake import Lake
+from silva.models.model import Completion, Request
 from silva.models.scripted import Script, ScriptedServer
 from silva.models.serving.server import ServerThread
 from silva.train.buffer import BufferConfig, Jobs, Refused, open_job
@@ -25,6 +29,7 @@ from silva.train.buffer.serve import buffer_app
 from silva.train.curves import CurveFile
 from silva.train.engines.engine import StepResult
 from silva.train.online.drawing import figure, page
+from silva.train.online.generation import LOOK
 from silva.train.online.launch import open_buffer
 from silva.train.online.limits import Limits, Readable, anything
 from silva.train.online.order import Order
@@ -223,6 +228,47 @@ async def test_every_step_trains_whole_groups_and_is_published_once(tmp_path: Pa
         run = lake.run("run")
     assert run is not None and run.summary["step"] == 4
     assert [point["step"] for point in run.summary["curve"]] == [1, 2, 3, 4]
+
+
+class Behind(Stamped):
+    """Says of what the third version draws that the second drew it, as after a kill what began before it has."""
+
+    async def complete(self, request: Request) -> Completion:
+        completion = await super().complete(request)
+        if completion.policy_version != self.name(3):
+            return completion
+        return msgspec.structs.replace(completion, policy_version=self.name(2))
+
+
+@pytest.mark.slow
+async def test_groups_that_grow_too_old_after_the_last_has_come_are_replaced(tmp_path: Path):
+    config = configured(tmp_path, mode="async", steps=5)
+    config.output.mkdir()
+    waited: list[int] = []
+
+    class Waiting(CountingEngine):
+        """Trains its fourth step when every group of the run has come, and generation had time to see that."""
+
+        def forward_backward(self, samples: Sequence[Sample], algorithm: Any) -> StepResult:
+            if self.step == 3:
+                until = time.monotonic() + 60
+                while len(job.controller.sequences) < 10 and time.monotonic() < until:
+                    time.sleep(0.05)
+                waited.append(len(job.controller.sequences))
+                time.sleep(3 * LOOK)
+            return super().forward_backward(samples, algorithm)
+
+    script = Script(function="online_parts.py:half_right", folder=HERE, latency=0.01)
+    async with ScriptedServer(script) as server, Jobs(config.output / "buffer") as jobs:
+        job = jobs.open("online", config.terms(True))
+        publisher = Behind(server.url)
+        try:
+            async with asyncio.timeout(120):
+                result = await OnlineRun(config, Waiting(), Compared(), job, publisher).run()
+        finally:
+            await publisher.close()
+    assert (result.status, result.step, waited) == ("finished", 5, [10])
+    assert len(job.controller.withheld) == 2 and len(job.controller.delivered) == 10
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Keeps as many groups in growth as the buffer permits, until as many as the run trains are there or on their way.
+"""Keeps as many groups in growth as the buffer permits, until as many as the run trains were handed out.
 
 number n ─▶ Buffer.start ─┬ admitted ─▶ Growth.group ─▶ harvest ─┬ Group ─▶ Buffer.put
                           ├ known: it is in the buffer already    └ Barren ─▶ Buffer.abandon: the next may start
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PATIENCE = 5.0
 """Seconds one call waits for a permit, or for room, before it asks again."""
 LOOK = 0.2
-"""Seconds between two looks whether a group was withheld, when as many are under way as the run trains."""
+"""Seconds between two looks whether a group was withheld, when as many as the run trains are there or under way."""
 
 ASKED, MOST_LEFT = 100, 100_000
 """Groups named in one call, and in all, when those of an earlier part of the run are given up."""
@@ -70,7 +70,8 @@ class Generation:
         self.groups = 0
 
     async def run(self) -> None:
-        """Grow until every group the run trains is in the buffer.
+        """Grow until every group the run trains was handed out: one that is there and waits may still become too old,
+        and then another has to take its place.
 
         Raises:
             UsageError: too many groups in a row gave nothing, or somebody else serves what this run should.
@@ -80,9 +81,10 @@ class Generation:
         await self._let_go()
         try:
             while True:
-                if await self._enough():
-                    if not self._growing:
-                        return
+                status = await self._buffer.status()
+                if status.delivered >= self._wanted:
+                    return
+                if status.entered - status.withheld + status.in_flight >= self._wanted:
                     await self._settle(LOOK)
                     continue
                 name = str(number)
@@ -106,10 +108,6 @@ class Generation:
         while first < MOST_LEFT and (await self._buffer.status()).in_flight:
             await self._buffer.abandon([str(number) for number in range(first, first + ASKED)])
             first += ASKED
-
-    async def _enough(self) -> bool:
-        status = await self._buffer.status()
-        return status.entered - status.withheld + status.in_flight >= self._wanted
 
     async def _permit(self, name: str) -> dict[str, bool]:
         """Whether the group may grow (True) or is known (False); empty where it must wait."""
@@ -138,8 +136,9 @@ class Generation:
         return {**dict.fromkeys(admission.known, False), **dict.fromkeys(admission.admitted, True)}
 
     async def _settle(self, wait: float) -> None:
-        """Let go of what has grown; raise what went wrong."""
+        """Let go of what has grown, after that many seconds at most; raise what went wrong."""
         if not self._growing:
+            await asyncio.sleep(wait)
             return
         done, self._growing = await asyncio.wait(self._growing, timeout=wait, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
