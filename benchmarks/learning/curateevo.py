@@ -177,11 +177,11 @@ def _fork(folder: Path, names: Iterable[str]) -> None:
     """Copy the loop for each of these arms, where it is not copied yet."""
     for name in names:
         if not _place(folder, name).is_dir():
-            _forked(folder / "evolved", _place(folder, name))
+            _copy(folder / "evolved", _place(folder, name))
 
 
-def _forked(folder: Path, target: Path) -> None:
-    """A copy of a loop that stands behind its common stages; what was judged is judged in the copy, too."""
+def _copy(folder: Path, target: Path) -> None:
+    """Make a copy of a loop that stands behind its common stages; what was judged is judged in the copy, too."""
     draft = target.with_name(f".{target.name}")
     shutil.rmtree(draft, ignore_errors=True)
     shutil.copytree(folder, draft)

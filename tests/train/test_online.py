@@ -25,6 +25,8 @@ from silva.models.model import Completion, Request
 from silva.models.scripted import Script, ScriptedServer
 from silva.models.serving.server import ServerThread
 from silva.train.buffer import BufferConfig, Jobs, Refused, open_job
+from silva.train.buffer.controller import Controller
+from silva.train.buffer.jobs import read_job
 from silva.train.buffer.serve import buffer_app
 from silva.train.curves import CurveFile
 from silva.train.engines.engine import StepResult
@@ -185,6 +187,7 @@ async def play(
     function: str = "half_right",
     stop_at: int = 99,
     readable: Readable = anything,
+    served: type[Stamped] = Stamped,
     **fields: Any,
 ) -> OnlineResult:
     config = configured(folder, **fields)
@@ -192,7 +195,7 @@ async def play(
     config.output.mkdir(exist_ok=True)
     script = Script(function=f"online_parts.py:{function}", folder=HERE, latency=0.01)
     async with ScriptedServer(script) as server, Jobs(config.output / "buffer") as jobs:
-        publisher = Stamped(server.url)
+        publisher = served(server.url)
         try:
             buffer = jobs.open("online", config.terms(True))
             run = OnlineRun(
@@ -242,9 +245,10 @@ class Behind(Stamped):
 
 @pytest.mark.slow
 async def test_groups_that_grow_too_old_after_the_last_has_come_are_replaced(tmp_path: Path):
-    config = configured(tmp_path, mode="async", steps=5)
-    config.output.mkdir()
     waited: list[int] = []
+
+    def kept() -> Controller:
+        return read_job(tmp_path / "out" / "buffer", "online")
 
     class Waiting(CountingEngine):
         """Trains its fourth step when every group of the run has come, and generation had time to see that."""
@@ -252,23 +256,16 @@ async def test_groups_that_grow_too_old_after_the_last_has_come_are_replaced(tmp
         def forward_backward(self, samples: Sequence[Sample], algorithm: Any) -> StepResult:
             if self.step == 3:
                 until = time.monotonic() + 60
-                while len(job.controller.sequences) < 10 and time.monotonic() < until:
+                while len(kept().sequences) < 10 and time.monotonic() < until:
                     time.sleep(0.05)
-                waited.append(len(job.controller.sequences))
+                waited.append(len(kept().sequences))
                 time.sleep(3 * LOOK)
             return super().forward_backward(samples, algorithm)
 
-    script = Script(function="online_parts.py:half_right", folder=HERE, latency=0.01)
-    async with ScriptedServer(script) as server, Jobs(config.output / "buffer") as jobs:
-        job = jobs.open("online", config.terms(True))
-        publisher = Behind(server.url)
-        try:
-            async with asyncio.timeout(120):
-                result = await OnlineRun(config, Waiting(), Compared(), job, publisher).run()
-        finally:
-            await publisher.close()
+    async with asyncio.timeout(120):
+        result = await play(tmp_path, Waiting(), served=Behind, mode="async", steps=5)
     assert (result.status, result.step, waited) == ("finished", 5, [10])
-    assert len(job.controller.withheld) == 2 and len(job.controller.delivered) == 10
+    assert len(kept().withheld) == 2 and len(kept().delivered) == 10
 
 
 @pytest.mark.slow

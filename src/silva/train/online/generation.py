@@ -67,7 +67,6 @@ class Generation:
         self._growing: set[asyncio.Task[None]] = set()
         self._in_a_row = 0
         self.barren: Counter[str] = Counter()
-        self.groups = 0
 
     async def run(self) -> None:
         """Grow until every group the run trains was handed out: one that is there and waits may still become too old,
@@ -84,7 +83,7 @@ class Generation:
                 status = await self._buffer.status()
                 if status.delivered >= self._wanted:
                     return
-                if status.entered - status.withheld + status.in_flight >= self._wanted:
+                if status.delivered + status.ready + status.in_flight >= self._wanted:
                     await self._settle(LOOK)
                     continue
                 name = str(number)
@@ -166,7 +165,6 @@ class Generation:
             except Refused as refused:
                 if refused.kind != "full":
                     raise
-        self.groups += 1
 
     async def _harvest(self, name: str, trajectories: Sequence[Trajectory]) -> Group | Barren:
         given = (name, self._growth.lake, trajectories, self._algorithm, self._publisher.number, self._readable)
